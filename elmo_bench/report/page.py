@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from elmo_bench.files import listed
+from elmo_bench.runs import MIX
 
 from . import names
 from .aggregate import cost, weights
@@ -182,10 +183,10 @@ def _parts(report: Report) -> Iterator[Part]:
 
 def _training(report: Report) -> Iterator[Part]:
     """Yield the parts on training: mixes, curves and costs, which do not depend on the split."""
-    from .plots import curves, layers
+    from .plots import curves
 
     shares = weights(report)
-    profile = figure(layers.layers(report)) + (html_table(*shares) if shares else "")
+    profile = figure(curves.curve(report, MIX)) + (html_table(*shares) if shares else "")
     yield Part("Layers (the paper's Figure 2)", profile)
     for quantity, title in CURVES.items():
         yield Part(title, figure(curves.curve(report, quantity)))

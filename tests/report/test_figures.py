@@ -12,7 +12,6 @@ from elmo_bench.report import OWN, significance
 from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.plots import curves, document, style
 from elmo_bench.report.plots.comparison import comparison
-from elmo_bench.report.plots.layers import layers
 from elmo_bench.report.plots.style import COLORS, PAPER
 from elmo_bench.report.table import Cell, Report
 
@@ -103,23 +102,14 @@ def test_every_run_is_a_dot_and_every_difference_has_its_interval():
 def apart(folder):
     """The baseline in a row of its own, which serves that of the encoder; no figure is far from 0."""
     figures = {("none", "no layers"): [0.0, 0.02], ("books", "all"): [0.03, 0.05]}
-    cells = [
-        Cell(
-            row=(encoder,),
-            column=(mix,),
-            runs=[
-                trained(folder / f"{mix}{seed}", seed, [0.0, figure])
-                for seed, figure in enumerate(values)
-            ],
-            figures=tuple(values),
-            mean=sum(values) / 2,
-            deviation=None,
-            best=False,
-            published=None,
-            comparison=difference(0.03, 0.01) if encoder == "books" else None,
-        )
-        for (encoder, mix), values in figures.items()
-    ]
+    cells = []
+    for (encoder, mix), values in figures.items():
+        compared = difference(0.03, 0.01) if encoder == "books" else None
+        runs = [
+            trained(folder / f"{mix}{seed}", seed, [0.0, value])
+            for seed, value in enumerate(values)
+        ]
+        cells.append(replace(cell((encoder,), (mix,), values, compared), runs=runs))
     return Report(["encoder.name"], ["elmo.mix"], None, "dev", ("no layers",), cells, [])
 
 
@@ -131,7 +121,7 @@ def test_a_baseline_stands_beside_what_it_serves(tmp_path):
     assert [len(xs) for mark, xs, _, _ in marks(panel) if mark in "oX"] == [2, 2]
     (panel,) = panels(curves.learning(report))
     assert panel.get_ylim()[0] == 0 < 5 < panel.get_ylim()[1]
-    assert [len(xs) for mark, xs, _, _ in marks(panel) if mark in "oX"] == [1, 1, 1, 1]
+    assert [[*line.get_ydata()] for line in lines(panel)] == [[0, 0], [0, 2], [0, 3], [0, 5]]
 
 
 def test_the_papers_difference_stands_beside_ours():
@@ -145,40 +135,20 @@ def test_the_papers_difference_stands_beside_ours():
     (cross,) = (xs for mark, xs, _, _ in marks(axes) if mark == "x")
     assert cross == pytest.approx([10])
     assert axes.get_xlim()[1] > 10
-
-
-def test_without_a_baseline_the_means_have_intervals():
-    """Student's t of three runs that differ by a point: 2.48 to each side. A single cell is no
-    comparison.
-    """
-    cells = [cell((), ("a",), [0.70, 0.71, 0.72]), cell((), ("b",), [0.5, 0.6])]
-    plot = comparison(Report([], ["encoder.name"], None, "dev", None, cells, []))
-    (panel,) = panels(plot)
-    (interval,) = lines(panel)
-    assert [*interval.get_xdata()] == pytest.approx([71 - 2.484, 71 + 2.484], abs=1e-3)
-    assert "95 % interval of the mean" in plot.caption
-    assert comparison(Report([], ["encoder.name"], None, "dev", None, cells[:1], [])) is None
+    assert comparison(replace(report, cells=[base])) is None
 
 
 def test_a_picture_in_a_page():
-    """It has a title and an explanation, nothing from elsewhere, and no size of its own."""
-    plot = comparison(compared("books-2", title="Corpora"))
+    """It has a title and an explanation, nothing from elsewhere, and no size of its own; neither XML
+    nor TeX in a name does anything, nor does what no font has.
+    """
+    plot = comparison(compared("$\\frac$ <b>& \x1b 漢", title="Corpora"))
     root = ElementTree.fromstring(style.inline(plot))
     assert {"viewBox", "role"} == {*root.attrib}
-    assert (
-        root[0].text
-        == plot.title
-        == ("Corpora: test F1 of 2 settings in 2 rows, every run a dot, with the differences.")
-    )
-    assert root[1].text == plot.caption
+    assert root[0].text == "Corpora: test F1, every run a dot, and the differences."
+    assert root[1].text.startswith("Left: runs (dots) and their mean (bar).")
+    assert "$\\frac$ <b>& \\x1b 漢" in "".join(root.itertext())
     assert not re.search(r"https?:|<script|<metadata", style.inline(plot))
-
-
-def test_names_are_shown_as_they_are():
-    """Neither XML nor TeX in a name does anything, nor does what no font has."""
-    plot = comparison(compared("$\\frac$ <b>& \x1b 漢"))
-    shown = "".join(ElementTree.fromstring(style.inline(plot)).itertext())
-    assert "$\\frac$ <b>& \\x1b 漢" in shown
     assert style.pdf([plot]).startswith(b"%PDF-")
 
 
@@ -205,24 +175,23 @@ def test_a_report_knows_its_own_pictures(tmp_path):
         assert not is_own(path)
 
 
-def swept(rows=("fraction",), columns=("encoder.name",)):
-    """Two encoders by the share of the training set; what has no encoder has no λ."""
+def swept():
+    """Two encoders by the share of the training set."""
     cells = [
         cell((fraction,), (name,), [low + 0.1 * k, low + 0.1 * k + 0.02])
         for name, low in (("none", 0.2), ("books", 0.5))
         for k, fraction in enumerate((0.01, 0.1, 1.0))
     ]
-    return Report([*rows], [*columns], None, "test", ("none",), cells, [])
+    return Report(["fraction"], ["encoder.name"], None, "test", ("none",), cells, [])
 
 
 def test_a_curve_over_a_quantity():
-    """Every run a dot, the line through the means, shares of the training set in equal ratios."""
+    """Every run a dot, the line through the means, the baseline in grey."""
     (panel,) = panels(curves.curve(swept(), "fraction"))
     books, none = sorted(lines(panel), key=lambda line: -max(line.get_ydata()))
     assert [*books.get_ydata()] == pytest.approx([51, 61, 71])
     assert [*none.get_ydata()] == pytest.approx([21, 31, 41])
-    first, second, third = books.get_xdata()
-    assert third - second == pytest.approx(second - first)
+    assert (none.get_color(), books.get_color()) == (style.SOFT, COLORS[0])
     dots = sorted(y for _, _, ys, _ in marks(panel) for y in ys)
     assert dots == pytest.approx([20, 22, 30, 32, 40, 42, 50, 52, 60, 62, 70, 72])
     assert [text.get_text() for text in panel.get_xticklabels()] == ["1 %", "10 %", "100 %"]
@@ -237,7 +206,7 @@ def test_what_does_not_have_the_quantity_is_a_line_across(across):
     ]
     report = Report(["elmo.l2"], ["encoder.name"], None, "test", None, cells, [])
     (panel,) = panels(curves.curve(report, "elmo.l2"))
-    heights = sorted([*line.get_ydata()] for line in lines(panel))
+    heights = sorted([*line.get_ydata()] for line in lines(panel) if len(line.get_ydata()))
     assert heights == [[20, 20], [pytest.approx(50), pytest.approx(51), pytest.approx(60)]]
 
 
@@ -250,34 +219,18 @@ def trained(folder, seed, values):
 
 
 def test_learning_curves(tmp_path):
-    """A thin line for each run with a dot at its best epoch; the mean as far as all runs go, also
-    as a table.
-    """
+    """A line for each run; their mean as far as all runs go is a table of RESULTS.md."""
     values = [[0.1, 0.4, 0.2], [0.3, 0.4], [0.3, 0.4]]
     runs = [trained(tmp_path / str(k), k, each) for k, each in enumerate(values)]
     cells = [Cell((), ("a",), runs, (0.4,) * 3, 0.4, None, False, None, None)]
-    (panel,) = panels(curves.learning(Report([], ["encoder.name"], None, "test", None, cells, [])))
-    thin = [line for line in lines(panel) if line.get_linewidth() < 1]
-    assert [[*line.get_ydata()] for line in thin] == [[10, 40, 20], [30, 40], [30, 40]]
-    (mean,) = (line for line in lines(panel) if line.get_linewidth() > 1.5)
-    assert [*mean.get_ydata()] == pytest.approx([70 / 3, 40])
-    assert [*mean.get_xdata()] == [1, 2]
-    assert [xs for _, xs, _, _ in marks(panel)] == [[2], [2], [2]]
-    grid = course(Report([], ["encoder.name"], None, "dev", None, cells, []))
+    report = Report([], ["encoder.name"], None, "dev", None, cells, [])
+    (panel,) = panels(curves.learning(report))
+    assert [[*line.get_ydata()] for line in lines(panel)] == [[10, 40, 20], [30, 40], [30, 40]]
+    assert [*lines(panel)[0].get_xdata()] == [1, 2, 3]
+    grid = course(report)
     assert (grid.heads[-2:], grid.rows) == (["1", "2"], [["a", "23.33", "40.00"]])
     (tmp_path / "0" / "metrics.csv").unlink()
-    assert course(Report([], ["encoder.name"], None, "dev", None, cells, [])) is None
-
-
-def test_the_best_epoch_is_that_of_the_monitored_metric(tmp_path):
-    """The report shows precision, but the run kept the model of the epoch with the best F1."""
-    rows = ["epoch,dev/f1,dev/precision", "0,0.2,0.9", "1,0.4,0.3", "2,0.4,0.5", "3,0.1,0.6"]
-    (tmp_path / "metrics.csv").write_text("\n".join(rows))
-    one = replace(RUN, folder=tmp_path, epochs=4)
-    cells = [Cell((), ("a",), [one], (0.3,), 0.3, None, False, None, None)]
-    plot = curves.learning(Report([], ["encoder.name"], "precision", "test", None, cells, []))
-    (panel,) = panels(plot)
-    assert [(xs, ys) for _, xs, ys, _ in marks(panel)] == [([2], [30])]
+    assert course(report) is None
 
 
 def layered():
@@ -287,15 +240,16 @@ def layered():
         config = {"task": TASK, "elmo": {"mix": mix}, "encoder": {"_target_": "made.up"}}
         return a_run(config=config, mix=weights)
 
-    def mixed(layers, shares, norms=()):
-        return {"input": {"layers": layers, "shares": shares, "gamma": 1.0, "norms": norms}}
+    def mixed(layers, shares):
+        return {"input": {"layers": layers, "shares": shares, "gamma": 1.0, "norms": []}}
 
     weights = [0, 1, 2], [0.2, 0.3, 0.5]
     cells = [
         cell((), ("none",), [0.1, 0.2], run=run("none", {})),
         cell((), (0,), [0.3, 0.4], run=run(0, mixed([0], [1.0]))),
         cell((), (1,), [0.5, 0.6], run=run(1, mixed([1], [1.0]))),
-        cell((), ("all",), [0.7, 0.8], run=run("all", mixed(*weights, [10.0, 20.0, 4.0]))),
+        cell((), ((0, 1),), [0.5, 0.6], run=run((0, 1), mixed([0, 1], [0.5, 0.5]))),
+        cell((), ("all",), [0.7, 0.8], run=run("all", mixed(*weights))),
         cell((), ("top",), [0.6, 0.7], run=run("top", mixed([2], [1.0]))),
         cell((), ("uniform",), [0.65, 0.66], run=run("uniform", mixed(*weights))),
     ]
@@ -303,48 +257,40 @@ def layered():
 
 
 def test_a_layer_profile():
-    """The figure by layer, the top one among them; the mixes and no encoder across; shares."""
-    figures, shares = panels(layers(layered()))
+    """The figure by layer, the top one among them, mixes beside them, no encoder across; shares."""
+    (figures,) = panels(curves.curve(layered(), "elmo.mix"))
     heights = sorted([*map(float, line.get_ydata())] for line in lines(figures))
-    assert heights == [
-        pytest.approx(each) for each in ([15, 15], [35, 55, 65], [65.5, 65.5], [75, 75])
-    ]
+    assert heights == [pytest.approx(each) for each in ([15, 15], [35, 55, 65])]
+    ticks = [text.get_text() for text in figures.get_xticklabels()]
+    assert ticks == ["0", "1", "2", "mean", "mix"]
+    dots = {float(xs[0]): ys for mark, xs, ys, _ in marks(figures) if mark == "o"}
+    assert dots == {
+        place: pytest.approx(ys)
+        for place, ys in enumerate([[30, 40], [50, 60], [60, 70], [65, 66], [70, 80]])
+    }
+    (shares,) = panels(curves.shares(layered()))
     (weights,) = lines(shares)
     assert [*weights.get_ydata()] == pytest.approx([20, 30, 50])
-    for panel in (figures, shares):
-        assert [text.get_text() for text in panel.get_xticklabels()] == ["0", "1", "2 (top)"]
-    assert layers(swept(columns=("encoder.name",))) is None
+    assert curves.curve(swept(), "elmo.mix") is None
+    assert curves.shares(swept()) is None
 
 
-def test_the_panels_of_a_task_stand_side_by_side():
-    """Also where another task has fewer; a share is not cut, and one encoder is named once."""
+def test_tasks_and_encoders_have_a_panel_and_a_curve():
+    """Also where a task has its mix at two places; one encoder is named once."""
     cells = []
     for one in layered().cells:
         run = one.runs[0]
         both = replace(run, mix={place: mix for mix in run.mix.values() for place in ("a", "b")})
-        cells += [replace(one, row=("ner",)), replace(one, row=("sst5",), runs=[both])]
+        cells += [replace(one, row=("ner",)), replace(one, row=("sst5",), runs=[both] * 2)]
     cells = [replace(one, column=("mini", *one.column)) for one in cells]
     keys = ["task.name"], ["encoder.name", "elmo.mix"]
-    plot = layers(Report(*keys, None, "test", ("mini", "none"), cells, []))
-    drawn = style.figure([plot])
-    places = [(axes.get_subplotspec().rowspan.start, axes.get_ylabel()) for axes in drawn.axes]
-    assert [place for place in places if place[1]] == [
-        *((0, "test F1, %"), (0, "share of each layer, %")),
-        *((1, "test F1, %"), (1, "share at the a, %"), (1, "share at the b, %")),
-    ]
-    assert panels(plot)[1].get_ylim()[1] > 50
+    report = Report(*keys, None, "test", ("mini", "none"), cells, [])
+    drawn = style.figure([curves.curve(report, "elmo.mix")])
+    assert [axes.get_ylabel() for axes in drawn.axes] == ["test F1, %"] * 2
     (legend,) = drawn.subfigs[0].legends
-    assert [text.get_text() for text in legend.get_texts()][:2] == [
-        "mini: runs that read one layer (2 each), and their mean",
-        "learned mix of all layers",
-    ]
-
-
-def test_the_top_layer_is_named_where_it_is_known():
-    """Not where runs read lower layers alone."""
-    cells = [one for one in layered().cells if one.column[0] in ("none", 0, 1)]
-    figures, *_ = panels(layers(Report([], ["elmo.mix"], None, "test", ("none",), cells, [])))
-    assert [text.get_text() for text in figures.get_xticklabels()] == ["0", "1"]
+    assert [text.get_text() for text in legend.get_texts()] == ["mini", "no encoder"]
+    ner, sst5 = panels(curves.shares(report))
+    assert (len(lines(ner)), len(lines(sst5))) == (1, 2)
 
 
 def test_a_document_has_what_tells_most():
@@ -352,10 +298,14 @@ def test_a_document_has_what_tells_most():
     out, and alone it is an error.
     """
     alone = Report([], ["encoder.name"], None, "dev", None, [cell((), ("a",), [0.5])], [])
-    titles = [document._telling(each).title.partition(" by ")[2] for each in (layered(), swept())]
-    assert titles == [
-        "the layer that is read, and each layer's share in a learned mix.",
-        "share of the training set, every run a dot.",
+    telling = [[*document._telling(each)] for each in (layered(), swept(), alone)]
+    assert [[plot.title for plot in each] for each in telling] == [
+        [
+            "Test F1 by the layer that is read, every run a dot.",
+            "Share of each layer in the learned mix, every run a dot.",
+        ],
+        ["Test F1 by share of the training set, every run a dot."],
+        [],
     ]
     text = document.svg([compared(title="First"), compared(title="Second & last"), alone])
     root = ElementTree.fromstring(text)

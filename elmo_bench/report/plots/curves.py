@@ -1,226 +1,234 @@
-"""Plot figures over a quantity that differs between runs, and over the epochs of a run."""
+"""Plot figures over a quantity that differs between runs, the layers' shares in mixes, and figures
+over the epochs of a run.
+"""
 
-import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import MaxNLocator
 
-from elmo_bench.runs import NOTHING, Key
+from elmo_bench.runs import MIX, NOTHING, Key
 
 from .. import names
-from ..aggregate import after_epochs, best_epoch
-from ..grids import with_baseline
+from ..aggregate import after_epochs
+from ..grids import heads, with_baseline
 from ..labels import titled
 from ..table import Cell, Report, order
 from .style import (
-    FADED,
-    INK,
-    LINE,
-    PLAIN,
-    RUN,
+    BASELINE,
+    DOTS,
     Look,
     Plot,
-    column_looks,
     column_titles,
-    grid_axes,
-    legend,
-    legend_height,
-    look,
+    looks,
     metric,
+    panels,
+    panels_height,
+    percent_axis,
     percents,
     row_title,
-    runs_each,
-    short,
-    value_axis,
 )
 
-# Config keys that give a curve -> scale of the axis; None means equally spaced values.
-SCALES: dict[str, Callable[[float], float] | None] = {
-    "fraction": math.log10,
-    "elmo.l2": None,
-    "elmo.dropout": float,
+QUANTITIES = {  # config keys that give a curve -> title
+    MIX: "by the layer that is read",
+    "fraction": "by share of the training set",
+    "elmo.l2": "by λ",
+    "elmo.dropout": "by dropout of ELMo's vectors",
 }
-ACROSS = 3  # panels side by side
-HEIGHT = 1.9  # inches; of a panel
-
-
-class Curve(NamedTuple):
-    """Cells by the values of a quantity, in order; a baseline without the quantity has "-"."""
-
-    title: str
-    look: Look
-    cells: dict[Hashable, Cell]
+MIXES = {"uniform": "mean", "all": "mix"}  # of all layers: places beside the layers
+Curve = dict[Hashable, Cell]  # cells by the values of a quantity; NOTHING: it has no effect there
 
 
 def curve(report: Report, quantity: str) -> Plot | None:
     """Plot the figures over a config key, a panel for each row; None if the key does not vary."""
-    panels = _panels(report, quantity)
-    if not panels:
+    drawn = _panels(report, quantity)
+    if not drawn:
         return None
-    axis = names.axis(quantity)
-    shown = f"{metric(report).removesuffix(', %')} by {axis}, every run a dot."
+    number = len({column for curves in drawn.values() for column in curves})
+    shown = f"{metric(report).removesuffix(', %')} {QUANTITIES[quantity]}, every run a dot."
+    reading = "Dots: runs; line: through their means."
+    if quantity == MIX:
+        reading += " Layer 0 is the lowest; mean, mix: the plain and the learned mean of all."
     return Plot(
         titled(report.title, shown),
-        "Dots: runs; line: through their means.",
-        _height(len(panels), len(report.cells)),
-        lambda part: _draw_curves(part, report, quantity, panels),
+        reading,
+        panels_height(len(drawn), number),
+        lambda part: _draw(part, report, quantity, drawn),
     )
 
 
-def _panels(report: Report, quantity: str) -> dict[str, list[Curve]]:
-    """Return the curves of each panel, by its title.
-
-    A panel has the cells that agree in all row keys except the quantity, and a curve for each
-    column. Cells without the quantity are added to panels with a curve.
-    """
-    if quantity not in (keys := report.keys):
+def _panels(report: Report, quantity: str) -> dict[Key, dict[Key, Curve]]:
+    """Return the curves of each panel: both by their settings except the quantity."""
+    if quantity not in report.keys:
         return {}
-    titles = names.task_titles(report.runs)
-    across = [key for key in report.columns if key not in (quantity, "task.name")]
-    down = [key for key in keys if key not in (quantity, *across)]
-    grouped: dict[Key, dict[Key, dict[Hashable, Cell]]] = defaultdict(lambda: defaultdict(dict))
-    for cell in report.cells:
-        values = dict(zip(keys, cell.key, strict=True))
-        value = values[quantity]
-        if value == NOTHING or names.is_number(value):
-            row, column = (tuple(values[key] for key in part) for part in (down, across))
-            grouped[row][column][value] = cell
-    columns = sorted({column for group in grouped.values() for column in group}, key=order)
-    looks = _looks(report, across, columns)
-    panels = {}
-    for row, group in sorted(grouped.items(), key=lambda item: order(item[0])):
-        if any(len(cells) > 1 for cells in group.values()):
-            panels[names.name(down, row, titles) if down else ""] = [
-                Curve(
-                    names.name(across, column, titles) if across else "",
-                    looks[column],
-                    dict(sorted(group[column].items(), key=lambda item: order((item[0],)))),
-                )
-                for column in columns
-                if len(group.get(column, ())) > 1 or NOTHING in group.get(column, ())
-            ]
-    return panels
-
-
-def _looks(report: Report, across: Sequence[str], columns: Sequence[Key]) -> dict[Key, Look]:
-    """Return the styles of the columns, with the baseline in grey, as in the other figures."""
-    base = dict(zip(report.columns, report.baseline or (), strict=False))
-    baseline = tuple(base.get(key, "") for key in across)
-    other_columns = [column for column in columns if not across or column != baseline]
-    return {baseline: PLAIN} | {column: look(place) for place, column in enumerate(other_columns)}
-
-
-def _height(panels: int, entries: int) -> float:
-    return (HEIGHT + 2 * LINE) * -(-panels // ACROSS) + legend_height(min(entries, 8) + 2)
-
-
-def _draw_curves(
-    part: SubFigure, report: Report, quantity: str, panels: Mapping[str, Sequence[Curve]]
-) -> None:
-    values = {value for curves in panels.values() for each in curves for value in each.cells}
-    numbers = sorted(value for value in values if names.is_number(value))
-    scale = SCALES.get(quantity)
-    if scale is math.log10 and numbers[0] <= 0:
-        scale = None
-    xs: dict[Hashable, float] = {
-        value: scale(value) if scale else float(place) for place, value in enumerate(numbers)
+    grouped: dict[Key, dict[Key, Curve]] = defaultdict(lambda: defaultdict(dict))
+    for row, cells in with_baseline(report).items():
+        for column, cell in cells.items():
+            panel, line = (
+                _without(quantity, report.rows, row),
+                _without(quantity, report.columns, column),
+            )
+            value = dict(zip(report.keys, cell.key, strict=True))[quantity]
+            if (place := _place(cell, value, quantity)) is not None:
+                grouped[panel][line][place] = cell
+    return {
+        panel: curves
+        for panel, curves in sorted(grouped.items(), key=lambda item: order(item[0]))
+        if any(len({*curve} - {NOTHING, *MIXES}) > 1 for curve in curves.values())
     }
-    axes_of = grid_axes(part, len(panels), min(len(panels), ACROSS))
-    for axes, (title, curves) in zip(axes_of, panels.items(), strict=True):
-        axes.set_title(short(title, 40))
-        cells = [cell for each in curves for cell in each.cells.values()]
-        axes.set_ylabel(metric(report, cells=cells))
-        for each in curves:
-            _curve(axes, each, xs)
-        axes.set_xticks([*xs.values()], [names.value(quantity, value) for value in xs])
-        axes.set_xlabel(names.axis(quantity))
-        value_axis(axes.yaxis, 5)
-    by_title = {each.title: each for curves in panels.values() for each in curves}
-    counts = {len(cell.runs) for each in by_title.values() for cell in each.cells.values()}
-    entries = [
-        (each.look.line(marker=each.look.marker), title)
-        for title, each in by_title.items()
-        if title
+
+
+def _without(quantity: str, keys: Iterable[str], values: Key) -> Key:
+    return tuple(value for key, value in zip(keys, values, strict=True) if key != quantity)
+
+
+def _place(cell: Cell, value: Hashable, quantity: str) -> Hashable:
+    """Return the value of a quantity, of a mix of layers the layer's number; None for others."""
+    if value in (NOTHING, "none"):
+        return NOTHING
+    if names.is_number(value) or (quantity == MIX and value in MIXES):
+        return value
+    layers = {layer for run in cell.runs for mix in run.mix.values() for layer in mix["layers"]}
+    return min(layers) if quantity == MIX and len(layers) == 1 else None
+
+
+def _draw(
+    part: SubFigure, report: Report, quantity: str, drawn: Mapping[Key, Mapping[Key, Curve]]
+) -> None:
+    columns = sorted({column for curves in drawn.values() for column in curves}, key=order)
+    keys = [key for key in report.columns if key != quantity]
+    baseline = _without(quantity, report.columns, report.baseline) if report.baseline else None
+    styles = looks(columns, baseline if keys else None)
+    titles = names.names(keys, columns, names.task_titles(report.runs)) if keys else {(): ""}
+    values = {value for curves in drawn.values() for curve in curves.values() for value in curve}
+    ordered = sorted(values - {NOTHING}, key=lambda value: order((value,)))
+    places = {value: place for place, value in enumerate(ordered)}
+    rows = [key for key in report.rows if key != quantity]
+    row_titles = [
+        names.name(rows, row, names.task_titles(report.runs)) if rows else "" for row in drawn
     ]
-    entries.append((RUN.marks(alpha=FADED), f"run ({runs_each(counts)})"))
-    legend(part, [*entries, ({"color": INK}, "mean")])
+    for axes, curves in zip(panels(part, row_titles), drawn.values(), strict=True):
+        for column, curve in curves.items():
+            _curve(axes, curve, places, styles[column] | {"label": titles[column]})
+        axes.set_xticks([*places.values()], [_tick(quantity, value) for value in places])
+        axes.tick_params(axis="x", labelrotation=90 if len(places) > 8 else 0)
+        axes.set_xlabel("layer" if quantity == MIX else names.axis(quantity))
+        axes.set_ylabel(
+            metric(report, cells=[c for curve in curves.values() for c in curve.values()])
+        )
+        percent_axis(axes.yaxis)
 
 
-def _curve(axes: Axes, each: Curve, places: Mapping[Hashable, float]) -> None:
-    cells = {places[value]: cell for value, cell in each.cells.items() if value in places}
-    if cells:
-        axes.plot([*cells], [100 * cell.mean for cell in cells.values()], **each.look.line())
-    if NOTHING in each.cells:  # the quantity has no effect there, so the line is horizontal
-        cell = each.cells[NOTHING]
-        axes.axhline(100 * cell.mean, **each.look.line(linewidth=1.0))
-        cells[max(places.values())] = cell
-    for x, cell in cells.items():
-        axes.plot([x] * len(cell.runs), percents(cell), **each.look.marks(alpha=FADED))
+def _tick(quantity: str, value: Any) -> str:
+    return MIXES.get(value, str(value)) if quantity == MIX else names.value(quantity, value)
+
+
+def _curve(axes: Axes, curve: Curve, places: Mapping[Hashable, int], look: Look) -> None:
+    """Draw the runs, a line through their means and, where the quantity has no effect, across."""
+    lines = {value: cell for value, cell in curve.items() if value not in (NOTHING, *MIXES)}
+    ordered = sorted(lines, key=lambda value: order((value,)))
+    line = look | {"marker": ""}
+    axes.plot([places[v] for v in ordered], [100 * lines[v].mean for v in ordered], **line)
+    for value, cell in curve.items():
+        x, style = places.get(value, max(places.values())), look
+        if value == NOTHING:
+            style = BASELINE | {"label": names.BASELINE}
+            axes.axhline(100 * cell.mean, color=BASELINE["color"], linestyle=":")
+        axes.plot([x] * len(cell.runs), percents(cell), **style | DOTS)
+
+
+def shares(report: Report) -> Plot | None:
+    """Plot each layer's share in the learned mixes, a panel for each row; None without a mix."""
+    drawn: dict[Key, dict[tuple[Key, str], dict[int, list[float]]]] = {}
+    for row, cells in with_baseline(report).items():
+        lines = {
+            (column, place): layers
+            for column, cell in cells.items()
+            if cell.runs[0].settings.get(MIX) == "all"
+            for place, layers in _shares(cell).items()
+        }
+        drawn |= {row: lines} if lines else {}
+    if not drawn:
+        return None
+    return Plot(
+        titled(report.title, "share of each layer in the learned mix, every run a dot."),
+        "Dots: runs; line: through their means.",
+        panels_height(len(drawn), len(column_titles(report))),
+        lambda part: _draw_shares(part, report, drawn),
+    )
+
+
+def _shares(cell: Cell) -> dict[str, dict[int, list[float]]]:
+    """Return each run's shares in percent, by the place of the mix and by layer."""
+    by_place: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in cell.runs:
+        for place, mix in run.mix.items():
+            for layer, share in zip(mix["layers"], mix["shares"], strict=True):
+                by_place[place][layer].append(100 * share)
+    return by_place
+
+
+def _draw_shares(
+    part: SubFigure,
+    report: Report,
+    drawn: Mapping[Key, Mapping[tuple[Key, str], Mapping[int, Collection[float]]]],
+) -> None:
+    titles, ordered = (
+        column_titles(report),
+        sorted({line for lines in drawn.values() for line in lines}, key=str),
+    )
+    styles = looks(ordered, None)
+    for axes, lines in zip(
+        panels(part, [row_title(report, row) for row in drawn]), drawn.values(), strict=True
+    ):
+        for line, layers in lines.items():
+            (column, place), look = line, styles[line]
+            means = [statistics.fmean(values) for values in layers.values()]
+            axes.plot([*layers], means, **look | {"marker": ""}, label=f"{titles[column]}, {place}")
+            for layer, values in layers.items():
+                axes.plot([layer] * len(values), [*values], **look | DOTS)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+        axes.set_xlabel("layer")
+        axes.set_ylabel("share, %")
+        axes.set_ylim(bottom=0)
 
 
 def learning(report: Report) -> Plot | None:
     """Plot the figures on dev after each epoch, a panel for each row; None if no run has any."""
-    panels: dict[Key, list[Course]] = defaultdict(list)
-    titles = column_titles(report)
+    drawn: dict[Key, dict[Key, list[dict[int, float]]]] = defaultdict(dict)
     for row, cells in with_baseline(report).items():
-        for column in (column for column in titles if column in cells):
-            runs = {str(run.seed): run for run in cells[column].runs}
-            epochs = {seed: after_epochs(run, report.metric) for seed, run in runs.items()}
-            if lines := {seed: values for seed, values in epochs.items() if values}:
-                kept = {seed: best_epoch(runs[seed], lines[seed]) for seed in lines}
-                panels[row].append(Course(column, lines, kept))
-    if not panels:
+        for column in (column for column in heads(report) if column in cells):
+            epochs = [after_epochs(run, report.metric) for run in cells[column].runs]
+            if runs := [figures for figures in epochs if figures]:
+                drawn[row][column] = runs
+    if not drawn:
         return None
     shown = f"{metric(report, 'dev').removesuffix(', %')} after each epoch, a line for each run."
     return Plot(
         titled(report.title, shown),
-        "Thin: runs; thick: their mean, as far as all of them go; dot: a run's best epoch.",
-        _height(len(panels), len(titles)),
-        lambda part: _draw_learning(part, report, panels),
+        "",
+        panels_height(len(drawn), len(column_titles(report))),
+        lambda part: _draw_learning(part, report, drawn),
     )
 
 
-class Course(NamedTuple):
-    """A cell's runs, by seed: the figure after each epoch, a fraction of 1, and the best epoch."""
-
-    column: Key
-    runs: dict[str, dict[int, float]]
-    best: dict[str, int]
-
-
-def _draw_learning(part: SubFigure, report: Report, panels: Mapping[Key, Sequence[Course]]) -> None:
-    looks, titles, cells = column_looks(report), column_titles(report), with_baseline(report)
-    axes_of = grid_axes(part, len(panels), min(len(panels), ACROSS))
-    for axes, (row, courses) in zip(axes_of, panels.items(), strict=True):
-        axes.set_title(short(row_title(report, row), 40))
-        axes.set_ylabel(metric(report, "dev", [*cells[row].values()]))
-        for course in courses:
-            _course(axes, course, looks[course.column])
-        axes.set_xlabel("epoch")
+def _draw_learning(
+    part: SubFigure, report: Report, drawn: Mapping[Key, Mapping[Key, list[dict[int, float]]]]
+) -> None:
+    titles, cells = column_titles(report), with_baseline(report)
+    styles = looks(titles, report.baseline)
+    for axes, (row, courses) in zip(
+        panels(part, [row_title(report, row) for row in drawn]), drawn.items(), strict=True
+    ):
+        for column, runs in courses.items():
+            style = {"color": styles[column]["color"], "linewidth": 0.8, "label": titles[column]}
+            for run in runs:
+                axes.plot([*run], [100 * value for value in run.values()], **style)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-        value_axis(axes.yaxis, 5)
-    drawn = {course.column for courses in panels.values() for course in courses}
-    entries = [(looks[column].line(), title) for column, title in titles.items() if column in drawn]
-    entries.append(({"color": INK, "linewidth": 0.6, "alpha": FADED}, "run"))
-    entries.append((RUN.marks(), "its best epoch"))
-    if any(len(course.runs) > 1 for courses in panels.values() for course in courses):
-        entries.append(({"color": INK, "linewidth": 1.8}, "mean"))
-    legend(part, entries)
-
-
-def _course(axes: Axes, course: Course, look: Look) -> None:
-    for seed, run in course.runs.items():
-        figures = [100 * value for value in run.values()]
-        axes.plot([*run], figures, color=look.color, linewidth=0.6, alpha=FADED)
-        axes.plot(course.best[seed], 100 * run[course.best[seed]], **look.marks())
-    if len(course.runs) > 1:
-        shared = sorted(set.intersection(*map(set, course.runs.values())))
-        means = [
-            100 * statistics.fmean(run[epoch] for run in course.runs.values()) for epoch in shared
-        ]
-        axes.plot(shared, means, **look.line(linewidth=1.8))
+        axes.set_xlabel("epoch")
+        axes.set_ylabel(metric(report, "dev", cells[row].values()))
+        percent_axis(axes.yaxis)

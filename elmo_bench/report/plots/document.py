@@ -1,13 +1,14 @@
 """Draw reports as one figure for a document, SVG or PDF."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from elmo_bench.runs import MIX
 
 from ..table import Report
 from . import style
 from .comparison import comparison
-from .curves import SCALES, curve
-from .layers import layers
+from .curves import QUANTITIES, curve, shares
 from .style import Plot
 
 log = logging.getLogger(__name__)
@@ -22,27 +23,31 @@ def pdf(reports: Sequence[Report]) -> bytes:
 
 
 def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]:
-    """Return the plots of the reports and, if there are several, their headings.
+    """Return the plots of the reports and, if several reports have some, their headings.
 
     Raises ValueError if there is nothing to draw.
     """
-    drawn = {number: plot for number, report in enumerate(reports) if (plot := _telling(report))}
-    for number, report in enumerate(reports):
-        if number not in drawn and len(reports) > 1:
-            log.info("only in tables, not plotted: %s", report.title)
+    drawn = {report.title: plots for report in reports if (plots := [*_telling(report)])}
+    for title in {report.title for report in reports} - drawn.keys():
+        log.info("only in tables, not plotted: %s", title)
     if not drawn:
         raise ValueError(
             f"output=FILE.{kind}: nothing to plot: the report has a single cell; add runs, "
             "or choose other rows and columns"
         )
-    return [*drawn.values()], [reports[number].title for number in drawn if len(drawn) > 1]
+    headings = [
+        text for title, plots in drawn.items() for text in (title, *[""] * (len(plots) - 1))
+    ]
+    return [plot for plots in drawn.values() for plot in plots], headings if len(drawn) > 1 else []
 
 
-def _telling(report: Report) -> Plot | None:
-    """Return a layer profile, a curve over a quantity in the rows, or the comparison.
-
-    The first of these that the report supports is drawn; None if it supports none.
+def _telling(report: Report) -> Iterator[Plot]:
+    """Yield the layers with their shares, else a curve over a quantity in the rows, else the
+    comparison.
     """
-    quantities = [key for key in SCALES if key in report.rows]
-    curves = (curve(report, key) for key in quantities)
-    return layers(report) or next(filter(None, curves), None) or comparison(report)
+    if layers := curve(report, MIX):
+        yield from filter(None, (layers, shares(report)))
+        return
+    curves = (curve(report, key) for key in QUANTITIES if key in report.rows)
+    if plot := next(filter(None, curves), None) or comparison(report):
+        yield plot

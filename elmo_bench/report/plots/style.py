@@ -5,15 +5,16 @@ import logging
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from elmo_bench.files import plain
@@ -25,72 +26,19 @@ from ..labels import labels_of
 from ..table import Cell, Key, Report
 
 GENERATOR = "elmo-bench report"  # job=report overwrites only pictures with this mark
+STYLE = Path(__file__).with_name("style.mplstyle")
 WIDTH = 7.2  # inches
 LINE = 0.2  # inches; the height of a line of text
-NAME = 28  # characters; longer names are wrapped
+ACROSS, PANEL = 3, 2.3  # panels side by side, and the height of one in inches, with its titles
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#555d66", "#d5d9de", "#ffffff"
 # After Okabe and Ito (2008), dark enough for a contrast of 3:1 on white.
 COLORS = ("#0072b2", "#c14f00", "#00805c", "#b3508c", "#8a6d00", "#5b5bd6")
 MARKERS = ("o", "s", "^", "D", "v", "P", "p")
-DASHES = ("-", "--", "-.", (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
-FADED = 0.7  # opacity of the marks of single runs
-DOT = 4  # points across
 FONTS = "system-ui, -apple-system, 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
-SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # part of matplotlib, so the layout is the same everywhere
-    "font.size": 8,
-    "text.color": INK,
-    "text.parse_math": False,  # a $ in a name is not mathematics
-    "axes.titlesize": 8,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.edgecolor": SOFT,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.labelcolor": INK,
-    "axes.axisbelow": True,
-    "grid.color": FAINT,
-    "grid.linewidth": 0.6,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "lines.linewidth": 1.4,
-    "lines.markersize": DOT,
-    "lines.markeredgewidth": 0.9,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,  # TrueType, for searchable text
-}
 
-
-class Look(NamedTuple):
-    """The style of a series, distinct in colour and in black and white."""
-
-    color: str
-    marker: str
-    dashes: Any
-
-    def line(self, **others: Any) -> dict[str, Any]:
-        """Return arguments of `Axes.plot` for a line without marks."""
-        return {"color": self.color, "linestyle": self.dashes} | others
-
-    def marks(self, **others: Any) -> dict[str, Any]:
-        """Return arguments of `Axes.plot` for marks without a line."""
-        return {"color": self.color, "linestyle": "none", "marker": self.marker} | others
-
-
-PLAIN = Look(SOFT, "X", (0, (1.2, 1.2)))  # style of a baseline
-RUN = Look(INK, "o", "-")  # style of what all series share, in legends
-
-
-def look(number: int) -> Look:
-    """Return the style of a series; neighbours and equal colours differ in mark and dashes."""
-    dashes = DASHES[(number + number // len(COLORS)) % len(DASHES)]
-    return Look(COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)], dashes)
+Look = dict[str, Any]  # arguments of Axes.plot
+BASELINE: Look = {"color": SOFT, "marker": "X"}
+DOTS: Look = {"linestyle": "none", "alpha": 0.7, "markeredgewidth": 0}  # single runs
 
 
 class Plot(NamedTuple):
@@ -100,6 +48,19 @@ class Plot(NamedTuple):
     caption: str  # how to read it
     height: float
     draw: Callable[[SubFigure], None]
+
+
+def looks(columns: Iterable[Key], baseline: Key | None) -> dict[Key, Look]:
+    """Return the colour and the mark of each column; the baseline is grey."""
+    others = (column for column in columns if column != baseline)
+    pairs = {
+        column: {
+            "color": COLORS[number % len(COLORS)],
+            "marker": MARKERS[number % len(MARKERS)],
+        }
+        for number, column in enumerate(others)
+    }
+    return pairs if baseline is None else {baseline: BASELINE} | pairs
 
 
 def figure(plots: Sequence[Plot], headings: Sequence[str] = ()) -> Figure:
@@ -112,26 +73,23 @@ def figure(plots: Sequence[Plot], headings: Sequence[str] = ()) -> Figure:
             if headings:
                 part.suptitle(plain(headings[number]), x=0.01, ha="left", weight="bold", size=10)
             plot.draw(part)
+            legend(part)
     return drawn
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def styled(**settings: Any) -> Iterator[None]:
     """Use the report's style instead of the user's matplotlibrc."""
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    with matplotlib.rc_context(settings, fname=STYLE), warnings.catch_warnings():
         # The font lacks some scripts, but SVG uses the browser's fonts.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)
         yield
 
 
 def svg(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
     """Return the plots as an SVG file on white; the same plots give the same bytes."""
-    text = _svg(plots, headings).replace(
-        "<svg ", f'<svg data-generator="{GENERATOR}" xmlns="http://www.w3.org/2000/svg" ', 1
-    )
-    return text.encode()
+    mark = f'<svg data-generator="{GENERATOR}" xmlns="http://www.w3.org/2000/svg" '
+    return _svg(plots, headings).replace("<svg ", mark, 1).encode()
 
 
 def inline(plot: Plot) -> str:
@@ -144,19 +102,19 @@ def _svg(plots: Sequence[Plot], headings: Sequence[str] = ()) -> str:
 
     No two plots of a page have the same ids.
     """
+    title = xml(" ".join(plot.title for plot in plots))
+    description = xml(" ".join(plot.caption for plot in plots))
     file = io.StringIO()
-    with styled():
-        matplotlib.rcParams["svg.hashsalt"] = plain(" ".join(plot.title for plot in plots))
+    with styled(**{"svg.hashsalt": title}):
         about = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure(plots, headings).savefig(file, format="svg", metadata=about)
     text = file.getvalue()
     text = re.sub(r' (xmlns(:\w+)?|version)="[^"]*"', "", text[text.index("<svg ") :])
     text = re.sub('<g id="[^"]*"', "<g", text)
     text = text.replace("xlink:href", "href").replace("'DejaVu Sans'", FONTS)
-    title = f"<title>{xml(' '.join(plot.title for plot in plots))}</title>"
-    description = f"<desc>{xml(' '.join(plot.caption for plot in plots))}</desc>"
     start = text.index(">") + 1
-    return f'<svg role="img"{text[4:start]}{title}{description}{text[start:]}'
+    about = f"<title>{title}</title><desc>{description}</desc>"
+    return f'<svg role="img"{text[4:start]}{about}{text[start:]}'
 
 
 def pdf(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
@@ -165,55 +123,53 @@ def pdf(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
     about = {"Creator": GENERATOR, "Producer": GENERATOR, "CreationDate": None}
     logging.getLogger("fontTools.subset").setLevel(logging.WARNING)  # it logs each omitted glyph
     with styled():
-        figure(plots, headings).savefig(
-            file, format="pdf", metadata=about | {"Title": plain(plots[0].title)}
-        )
+        about |= {"Title": plain(plots[0].title)}
+        figure(plots, headings).savefig(file, format="pdf", metadata=about)
     return file.getvalue()
 
 
-def legend(part: SubFigure, entries: Sequence[tuple[Mapping[str, Any], str]]) -> None:
-    """Add a legend of styles and their meanings below the axes."""
-    handles = [Line2D([], [], label=plain(text), **style) for style, text in entries]
-    longest = max((len(text) for _, text in entries), default=1)
-    columns = max(1, min(len(entries), 110 // (longest + 8)))
-    part.legend(handles=handles, loc="outside lower left", ncols=columns, borderaxespad=0)
+def legend(part: SubFigure) -> None:
+    """Add a legend below the axes with what has a label there, each label once."""
+    shown: dict[str, Any] = {}
+    for axes in part.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        shown = dict(zip(labels, handles, strict=True)) | shown
+    columns = max(1, min(len(shown), 110 // (max(map(len, shown), default=0) + 8)))
+    part.legend(shown.values(), shown, loc="outside lower left", ncols=columns, borderaxespad=0)
 
 
-def legend_height(entries: int) -> float:
-    """Return the room for a legend in inches, if it has few long entries."""
-    return LINE * -(-entries // 2)
-
-
-def grid_axes(part: SubFigure, count: int, across: int) -> list[Axes]:
-    """Return axes in rows of `across`; places without axes stay empty."""
-    down = -(-count // across)
-    axes = [*part.subplots(down, across, squeeze=False).flat]
-    for spare in axes[count:]:
+def panels(part: SubFigure, titles: Sequence[str]) -> list[Axes]:
+    """Return axes with these titles, `ACROSS` side by side; places without axes stay empty."""
+    across = min(len(titles), ACROSS)
+    axes = [*part.subplots(-(-len(titles) // across), across, squeeze=False).flat]
+    for spare in axes[len(titles) :]:
         spare.set_axis_off()
-    return axes[:count]
+    for one, title in zip(axes, titles, strict=False):
+        one.set_title(short(title, 40))
+    return axes[: len(titles)]
 
 
-def short(text: str, width: int = NAME) -> str:
+def panels_height(panels: int, columns: int) -> float:
+    """Return the height of such axes in inches, with a legend of the columns."""
+    return PANEL * -(-panels // ACROSS) + LINE * (2 + columns / 2)
+
+
+def short(text: str, width: int = 28) -> str:
     """Return a name on lines of about so many characters, without control characters."""
     return "\n".join(textwrap.wrap(plain(text), width)) or ""
 
 
-def value_axis(axis: Any, ticks: int) -> None:
-    """Set a grid with at most `ticks` round intervals; the axis spans at least 1, and where all
-    values are percentages it does not leave 0 to 100.
-    """
+def percent_axis(axis: Axis) -> None:
+    """Give an axis of percentages round ticks; it spans at least 1 and does not leave 0 to 100."""
     low, high = axis.get_view_interval()
     least, most = axis.get_data_interval()
     more = max(1 - (high - low), 0) / 2
-    low, high = low - more, high + more
-    if 0 <= least <= most <= 100:
-        low, high = max(low, 0.0), min(high, 100.0)
+    low, high = max(low - more, min(least, 0)), min(high + more, max(most, 100))
     axis.set_view_interval(low, high, ignore=True)
-    axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10]))
-    axis.grid(True)
+    axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
 
 
-def metric(report: Report, split: str | None = None, cells: Sequence[Cell] | None = None) -> str:
+def metric(report: Report, split: str | None = None, cells: Iterable[Cell] | None = None) -> str:
     """Return the axis title of the figures of cells (default: all), such as "test entity F1, %".
 
     Cells with different metrics give "test figure, %".
@@ -233,23 +189,6 @@ def column_titles(report: Report) -> dict[Key, str]:
     return {column: titles[column] for column in heads(report)}
 
 
-def column_looks(report: Report) -> dict[Key, Look]:
-    """Return the style of each column; the baseline is grey."""
-    others = [column for column in heads(report) if column != report.baseline]
-    plain_look = {} if report.baseline is None else {report.baseline: PLAIN}
-    return plain_look | {column: look(number) for number, column in enumerate(others)}
-
-
 def percents(cell: Cell) -> list[float]:
     """Return each run's figure in percent."""
     return [100 * figure for figure in cell.figures]
-
-
-def runs_each(counts: set[int]) -> str:
-    """Return a phrase with the number of runs of each mean.
-
-    >>> runs_each({3}), runs_each({3, 1, 2})
-    ('3 each', '1 to 3 each')
-    """
-    low, high = min(counts), max(counts)
-    return f"{low} each" if low == high else f"{low} to {high} each"
