@@ -103,14 +103,13 @@ def _draw(
     keys = [key for key in report.columns if key != quantity]
     baseline = _without(quantity, report.columns, report.baseline) if report.baseline else None
     styles = looks(columns, baseline if keys else None)
-    titles = names.names(keys, columns, names.task_titles(report.runs)) if keys else {(): ""}
+    tasks = names.task_titles(report.runs)
+    titles: dict[Key, str] = names.names(keys, columns, tasks) if keys else {(): ""}
     values = {value for curves in drawn.values() for curve in curves.values() for value in curve}
     ordered = sorted(values - {NOTHING}, key=lambda value: order((value,)))
     places = {value: place for place, value in enumerate(ordered)}
     rows = [key for key in report.rows if key != quantity]
-    row_titles = [
-        names.name(rows, row, names.task_titles(report.runs)) if rows else "" for row in drawn
-    ]
+    row_titles = [names.name(rows, row, tasks) if rows else "" for row in drawn]
     for axes, curves in zip(panels(part, row_titles), drawn.values(), strict=True):
         for column, curve in curves.items():
             _curve(axes, curve, places, styles[column] | {"label": titles[column]})

@@ -78,9 +78,9 @@ def figure(plots: Sequence[Plot], headings: Sequence[str] = ()) -> Figure:
 
 
 @contextmanager
-def styled(**settings: Any) -> Iterator[None]:
+def styled(hashsalt: str | None = None) -> Iterator[None]:
     """Use the report's style instead of the user's matplotlibrc."""
-    with matplotlib.rc_context(settings, fname=STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context({"svg.hashsalt": hashsalt}, fname=STYLE), warnings.catch_warnings():
         # The font lacks some scripts, but SVG uses the browser's fonts.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
@@ -105,7 +105,7 @@ def _svg(plots: Sequence[Plot], headings: Sequence[str] = ()) -> str:
     title = xml(" ".join(plot.title for plot in plots))
     description = xml(" ".join(plot.caption for plot in plots))
     file = io.StringIO()
-    with styled(**{"svg.hashsalt": title}):
+    with styled(title):
         about = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure(plots, headings).savefig(file, format="svg", metadata=about)
     text = file.getvalue()
@@ -113,8 +113,8 @@ def _svg(plots: Sequence[Plot], headings: Sequence[str] = ()) -> str:
     text = re.sub('<g id="[^"]*"', "<g", text)
     text = text.replace("xlink:href", "href").replace("'DejaVu Sans'", FONTS)
     start = text.index(">") + 1
-    about = f"<title>{title}</title><desc>{description}</desc>"
-    return f'<svg role="img"{text[4:start]}{about}{text[start:]}'
+    said = f"<title>{title}</title><desc>{description}</desc>"
+    return f'<svg role="img"{text[4:start]}{said}{text[start:]}'
 
 
 def pdf(plots: Sequence[Plot], headings: Sequence[str] = ()) -> bytes:
