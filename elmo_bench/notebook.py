@@ -26,9 +26,8 @@ from elmo_bench import CONF
 from elmo_bench.config.check import expand_home, faults
 from elmo_bench.config.inputs import as_run
 from elmo_bench.files import write_json, write_text
-from elmo_bench.report import Tables, build_tables
+from elmo_bench.report import Tables, as_list, build_tables
 from elmo_bench.runs import (
-    ENCODER,
     MIX,
     OVERRIDES,
     Mix,
@@ -43,13 +42,8 @@ from elmo_bench.runs import (
     text,
 )
 
-GLOBALS: tuple[type, ...] = (
-    GlobalHydra,
-    HydraConfig,
-    JobRuntime,
-    VersionBase,
-)  # what Hydra keeps for a process
-FIRST = ("task.name", "data.name", ENCODER, MIX, "seed")  # what a reader looks for in a record
+# What Hydra keeps for a process.
+GLOBALS: tuple[type, ...] = (GlobalHydra, HydraConfig, JobRuntime, VersionBase)
 Paths = str | Path | Sequence[str | Path]
 
 
@@ -87,10 +81,9 @@ def compose(*settings: str) -> DictConfig:
 def train(*settings: str) -> Trained:
     """Train a model, measure its best epoch on dev and test, and return the figures.
 
-    This is `python run.py SETTING ...`. Without settings it is NER on the generated corpus with the
-    biLM `mini`. The run has a new folder below `outputs`. `run_dir=FOLDER` chooses another one: an
-    earlier run there is replaced or, with `resume=true`, continued. Several seeds are a loop; a
-    sweep is for the command line. The log has a line for each epoch, at level INFO.
+    This is `python run.py SETTING ...`. Without settings it is NER on the sample, invented stories,
+    with the biLM `mini`. The run has a new folder below `outputs`, or that of `run_dir=FOLDER`.
+    Several seeds are a loop; a sweep is for the command line.
 
     Raises what `compose` raises, and ValueError or OSError for a file that is missing or wrong. A
     run that fails leaves the traceback in its folder's error.txt, as a command's does.
@@ -161,7 +154,7 @@ def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
 
         pandas.DataFrame(read_runs("outputs")).pivot_table("test/f1", "task.name", "encoder.name")
     """
-    return [_record(run) for run in collect(run_folders(_several(runs), _cache_dir()))]
+    return [_record(run) for run in collect(run_folders(as_list(runs), _cache_dir()))]
 
 
 def compare(
@@ -191,14 +184,12 @@ def compare(
 
         compare("outputs", rows="task", columns="encoder", baseline="none")
     """
-    if isinstance(baseline, tuple):
-        baseline = [*baseline] if len(baseline) > 1 else baseline[0]
     settings = {
-        "runs": _several(runs),
+        "runs": runs,
         "cache_dir": _cache_dir(),
         "where": where,
-        "rows": None if rows is None else _several(rows),
-        "columns": _several(columns),
+        "rows": rows,
+        "columns": columns,
         "baseline": baseline,
         "split": split,
         "metric": metric,
@@ -270,17 +261,12 @@ def _record(run: Run) -> dict[str, Any]:
     }
     cost = {f"seconds.{key}": value for key, value in run.seconds.items()}
     cost |= {f"parameters.{key}": value for key, value in run.parameters.items()}
-    first = {key: settings.get(key) for key in FIRST}
-    return {"folder": str(run.folder)} | first | run.metrics | flat_mix(run.mix) | cost | settings
+    return {"folder": str(run.folder)} | run.metrics | flat_mix(run.mix) | cost | settings
 
 
 def _cache_dir() -> str:
     """Where archives are unpacked."""
     return str(compose("job=report").cache_dir)
-
-
-def _several(value: Any) -> list[Any]:
-    return [value] if isinstance(value, str | Path) else [*value]
 
 
 def _quoted(path: str | Path) -> str:

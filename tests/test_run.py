@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from elmo_bench import cli
 from elmo_bench.cli import disk_advice, is_out_of_memory
 from elmo_bench.jobs.train import train
-from elmo_bench.report import as_json, collect, report
+from elmo_bench.report import Tables, collect, report
 from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
@@ -241,7 +241,7 @@ def test_a_killed_sweep_goes_on(tmp_path):
         (tmp_path / "undisturbed" / str(seed)).mkdir(parents=True)
         train(composed(*settings, f"seed={seed}", f"run_dir={tmp_path}/undisturbed/{seed}"))
     killed, undisturbed = (
-        json.loads(as_json([report(collect([tmp_path / name]), None, ["encoder"])]))["cells"]
+        Tables([report(collect([tmp_path / name]), None, ["encoder"])]).records()
         for name in ("killed", "undisturbed")
     )
     assert killed[0]["runs"] == 2

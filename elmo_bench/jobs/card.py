@@ -7,8 +7,7 @@ import logging
 import shlex
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,19 @@ from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import COMMAND
-from elmo_bench.launcher import Outcome, ProcessLauncher, quoted, script
+from elmo_bench.launcher import ProcessLauncher, quoted, script
 
 log = logging.getLogger(__name__)
 ARCHIVE, README = "runs.tar.xz", "README.md"
-REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv", "tables.json")
+REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv")
 OWN = (ARCHIVE, *REPORTS, README)
-DIGITS = 12  # hexadecimal digits shown of a hash
 TEXT = """\
 # {encoders} on {tasks}
 
 {count} runs of elmo-bench: no encoder (`none`), the learned mix of the encoder's layers (`all`), a
-single layer (0 is the lowest). `index.html` has tables, plots, tests and the command of each run,
-and says how to read them; `tables.*` are the tables alone. `runs.tar.xz` has the figures, settings,
-versions, epochs and counts per test example of each run.
+single layer (0 is the lowest). `index.html` has tables, plots, tests, which runs failed, hashes of
+what was read, and the command of each run; `tables.*` are the tables alone. `runs.tar.xz` has the
+figures, settings, versions, epochs and counts per test example of each run.
 
 Beside other cards, or runs of yours (a run that is in two of them counts once):
 
@@ -40,11 +38,6 @@ Beside other cards, or runs of yours (a run that is in two of them counts once):
 Made by:
 
     {command}
-
-{failed}
-| read or used | |
-|---|---|
-{facts}
 """
 
 
@@ -92,7 +85,6 @@ class CardLauncher(ProcessLauncher):
             "baseline": "none" if has_baseline else "null",
             "output": f"[{','.join(REPORTS)}]",
         }
-        failed = [each for each in runs.values() if not each.is_done]
         # A run that failed before it began has left nothing to keep.
         kept = [path for path, one in runs.items() if one.is_done or (path / "run.json").is_file()]
         run_folders = ",".join(quoted(str(path)) for path in kept)
@@ -101,7 +93,7 @@ class CardLauncher(ProcessLauncher):
             part.mkdir()
             self._run_job(part, "archive", runs=f"[{run_folders}]", output=ARCHIVE)
             self._run_job(part, "report", **report)
-            (part / README).write_text(_readme(results, failed), encoding="utf-8")
+            (part / README).write_text(_readme(results), encoding="utf-8")
             for name in OWN:
                 (part / name).replace(folder / name)
         log.info("written, ready to share: %s", folder)
@@ -155,33 +147,16 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
     return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
 
 
-def _command(overrides: Iterable[str]) -> str:
-    """Return a command line without paths of this machine."""
+def _readme(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of the folder's README, without paths of this machine."""
     from elmo_bench.runs import portable_overrides
 
-    return shlex.join([*COMMAND, *portable_overrides(overrides)])
-
-
-def _readme(results: Sequence[Mapping[str, Any]], failed: Sequence[Outcome]) -> str:
-    """Return the text of the folder's README."""
-
-    def several(values: Iterable[Any]) -> str:
-        return ", ".join(dict.fromkeys(map(str, values)))
-
-    facts = defaultdict(list)
-    for result in results:
-        for name in ("device", "commit"):
-            facts[name].append(result[name])
-        for name, digest in result["inputs"].items():
-            facts[name].append(digest[:DIGITS])
-    listed = "".join(f"    {_command(each.overrides)}\n" for each in failed)
     configs = [result["config"] for result in results]
+    encoders = [c["encoder"]["name"] for c in configs if c["elmo"]["mix"] != "none"]
     return TEXT.format(
-        encoders=several(c["encoder"]["name"] for c in configs if c["elmo"]["mix"] != "none"),
-        tasks=several(config["task"]["name"] for config in configs),
+        encoders=", ".join(dict.fromkeys(encoders)),
+        tasks=", ".join(dict.fromkeys(config["task"]["name"] for config in configs)),
         count=len(results),
         program=shlex.join(COMMAND),
-        command=_command(sys.argv[1:]),
-        failed=f"Of these runs {len(failed)} did not finish:\n\n{listed}" if failed else "",
-        facts="\n".join(f"| {name} | {several(values)} |" for name, values in facts.items()),
+        command=shlex.join([*COMMAND, *portable_overrides(sys.argv[1:])]),
     )

@@ -15,8 +15,8 @@ from rich.console import Console
 from elmo_bench.config import inputs, trusted
 from elmo_bench.files import find_files, listed, write_text
 from elmo_bench.report import difference as differences
-from elmo_bench.report.build import check_format
 from elmo_bench.report.difference import Difference, ExampleText
+from elmo_bench.report.write import check_format
 from elmo_bench.runs import Counts, Run, counted, hash_files, number_of, read_counts, read_run
 from elmo_bench.text import label_map, named, tags_to_spans
 

@@ -1,19 +1,18 @@
 """`job=neighbours`: nearest neighbours of a word in context (Peters et al. 2018, table 4)."""
 
-import heapq
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch.nn.functional as F
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from elmo_bench.config import build
 from elmo_bench.encoders import encode, encode_each
-from elmo_bench.files import Bars, plain
+from elmo_bench.files import plain, watched
 from elmo_bench.text import chunks, read_sentences
 
 CHUNK = 32_768  # tokens of the text in memory at a time
@@ -30,33 +29,24 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     encoder.to(build.device(cfg))
     (layers,) = encode(encoder, [tokens], [layer])
     query = F.normalize(layers[0, position].float(), dim=0)
-    # A heap of (cosine, -number of the sentence, position of the word, sentence).
-    best: list[tuple[float, int, int, list[str]]] = []
-    cosines_seen = set[float]()
-    columns = SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()
-    with Bars(*columns) as progress:
-        bar, first = progress.add_task("sentences", total=None), 0
-        for chunk in chunks(read_sentences(cfg.input), CHUNK):
-            for number, layers in encode_each(encoder, chunk, [layer]):
-                cosines = F.normalize(layers[0].float(), dim=1) @ query
-                for cosine, index in zip(*cosines.sort(descending=True, stable=True), strict=True):
-                    value = round(cosine.item(), 6)
-                    if len(best) == cfg.count and value <= best[0][0]:
-                        break
-                    if value not in cosines_seen:
-                        cosines_seen.add(value)
-                        sentence = list(chunk[number])
-                        heapq.heappush(best, (value, -(first + number), int(index), sentence))
-                        if len(best) > cfg.count:
-                            heapq.heappop(best)
-                progress.update(bar, advance=1)
-            first += len(chunk)
+    best: dict[float, tuple[int, int, Sequence[str]]] = {}  # cosine -> sentence, position, words
+    first = 0
+    for chunk in watched(chunks(read_sentences(cfg.input), CHUNK), "text"):
+        for number, layers in encode_each(encoder, chunk, [layer]):
+            cosines = F.normalize(layers[0].float(), dim=1) @ query
+            for cosine, index in zip(*cosines.sort(descending=True, stable=True), strict=True):
+                value = round(cosine.item(), 6)
+                if len(best) == cfg.count and value < min(best):
+                    break
+                best.setdefault(value, (first + number, int(index), chunk[number]))
+                best = dict(sorted(best.items(), reverse=True)[: cfg.count])
+        first += len(chunk)
     table = Table("cosine", "line", "")
     table.add_row("", "", in_context(tokens, position))
-    for cosine, line, index, sentence in sorted(best, reverse=True):
-        table.add_row(f"{cosine:.3f}", str(1 - line), in_context(sentence, index))
+    for cosine, (number, index, sentence) in best.items():
+        table.add_row(f"{cosine:.3f}", str(number + 1), in_context(sentence, index))
     Console().print(table)
-    return [(cosine, sentence[index]) for cosine, _, index, sentence in sorted(best, reverse=True)]
+    return [(cosine, sentence[index]) for cosine, (_, index, sentence) in best.items()]
 
 
 def check(cfg: DictConfig) -> tuple[Any, int, list[str], int]:
@@ -91,7 +81,7 @@ def find(tokens: list[str], word: str | int) -> int:
     return tokens.index(word)
 
 
-def in_context(tokens: list[str], position: int) -> Text:
+def in_context(tokens: Sequence[str], position: int) -> Text:
     """Return a word in bold, with the words around it."""
     tokens = [*map(plain, tokens)]
     before = [f"{token} " for token in tokens[max(0, position - CONTEXT) : position]]

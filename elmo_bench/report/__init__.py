@@ -1,14 +1,7 @@
 from elmo_bench.runs import collect as collect, where as where
 
 from .aggregate import cost as cost, weights as weights
-from .build import (
-    OWN as OWN,
-    Built as Built,
-    as_list as as_list,
-    build_tables as build_tables,
-    checked_outputs as checked_outputs,
-    write_files as write_files,
-)
+from .build import Built as Built, as_list as as_list, build_tables as build_tables
 from .comparison import families as families
 from .grid import Grid as Grid
 from .grids import tables as tables
@@ -24,11 +17,13 @@ from .table import (
     report as report,
 )
 from .write import (
+    OWN as OWN,
     Tables as Tables,
     as_csv as as_csv,
-    as_json as as_json,
+    checked_outputs as checked_outputs,
     latex as latex,
     markdown as markdown,
     show as show,
+    write_files as write_files,
 )
 from .writers import Terminal as Terminal, markdown_table as markdown_table

@@ -1,36 +1,43 @@
-"""Write reports as text, Markdown, LaTeX, CSV and JSON (a record a cell), and show them in
-notebooks.
+"""Write reports as text, Markdown, LaTeX and CSV (a record a cell), show them in notebooks, and
+write them to files, each in the format of its suffix.
 """
 
 import csv
 import io
-import json
+import logging
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from elmo_bench.files import plain
+from elmo_bench.files import atomic, begins, check_output, plain
 from elmo_bench.runs import text
 
 from . import escape
-from .grids import tables, tests
+from .build import as_list
+from .grids import tables
 from .names import metric_title
+from .page import GENERATOR, as_page, footnotes
 from .provenance import NOWHERE, Origin, methods, provenance
 from .table import Cell, Report
-from .writers import Terminal, html_cells, html_title, latex_table, markdown_table
+from .writers import Terminal, html_table, latex_table, markdown_table
 
-ABOUT = (
-    "Interval and p: of the difference on new examples and with new seeds together, from the "
-    "variance between runs and what the choice of examples adds (Obuchowski and Rockette 1995; "
-    "Hillis 2007); examples that belong together, such as the questions on one article, are drawn "
-    "together. p (Holm): corrected for all comparisons of its split (Holm 1979); the interval and "
-    "p are not."
-)
+log = logging.getLogger(__name__)
+TITLE = "[^\\n]*mean ± standard deviation \\(runs"  # in the first line
+OWN = {  # the beginning of a report of ours, which may be overwritten
+    ".html": f'<!DOCTYPE html>.*<meta name="generator" content="{GENERATOR}"/>',
+    ".svg": f'<svg [^>]*data-generator="{GENERATOR}"',
+    ".pdf": f"%PDF-.*/Creator \\({GENERATOR}\\)",
+    ".md": TITLE,
+    ".tex": TITLE,
+    ".csv": "[^\\n]*mean,deviation,runs,best",
+}
 
 
 def show(reports: Sequence[Report], console: Console) -> None:
@@ -54,59 +61,39 @@ def latex(reports: Sequence[Report]) -> str:
 
     The document needs \usepackage{booktabs,graphicx}.
     """
-    parts, labels = [], set()
+    parts = {}
     for report in reports:
         for kind, grid in tables(report).items():
-            label = "-".join(filter(None, (_label(report.title), kind)))
-            while label in labels:
+            label = "-".join(re.findall("[a-z0-9]+", f"{report.title} {kind}".lower()))
+            while label in parts:
                 label += "-"
-            labels.add(label)
-            parts.append(latex_table(grid, label))
-    parts += [f"% {plain(line)}" for line in footnotes(reports)]
-    parts.append(f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}")
-    return "\n\n".join(parts) + "\n"
-
-
-def _label(title: str) -> str:
-    """Return a title as part of a LaTeX label.
-
-    >>> _label("Table 1: without and with ELMo")
-    'table-1-without-and-with-elmo'
-    """
-    return "-".join(re.findall("[a-z0-9]+", title.lower()))
-
-
-def footnotes(reports: Sequence[Report]) -> list[str]:
-    """Return notes on how differences were tested, and on missing tests."""
-    tested = any(test.p is not None for report in reports for _, test in tests(report))
-    notes = dict.fromkeys(note for report in reports for note in report.remarks)
-    return [*([ABOUT] if tested else []), *notes]
+            parts[label] = latex_table(grid, label)
+    notes = [f"% {plain(line)}" for line in footnotes(reports)]
+    said = f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}"
+    return "\n\n".join([*parts.values(), *notes, said]) + "\n"
 
 
 def records(report: Report) -> list[dict[str, Any]]:
     """Return a flat record for each cell, all with the same keys; figures are fractions of 1."""
-    cells = []
-    for cell in report.cells:
-        keys = dict(zip(report.keys, map(text, cell.key), strict=True))
-        cells.append(
-            ({"table": report.title} if report.title else {})
-            | keys
-            | {
-                "metric": metric_title(cell.runs[0], report.metric),
-                "split": report.split,
-                "dev": _dev(cell, report),
-                "mean": cell.mean,
-                "deviation": cell.deviation,
-                "runs": len(cell.runs),
-                "best": cell.best,
-                "baseline": cell.column == report.baseline,
-                "figures": [*cell.figures],
-                "seeds": [run.seed for run in cell.runs],
-            }
-            | (_comparison(cell) if report.baseline is not None else {})
-            | {"published": cell.published}
-        )
-    return cells
+    return [
+        ({"table": report.title} if report.title else {})
+        | dict(zip(report.keys, map(text, cell.key), strict=True))
+        | {
+            "metric": metric_title(cell.runs[0], report.metric),
+            "split": report.split,
+            "dev": _dev(cell, report),
+            "mean": cell.mean,
+            "deviation": cell.deviation,
+            "runs": len(cell.runs),
+            "best": cell.best,
+            "baseline": cell.column == report.baseline,
+            "figures": [*cell.figures],
+            "seeds": [run.seed for run in cell.runs],
+        }
+        | (_comparison(cell) if report.baseline is not None else {})
+        | {"published": cell.published}
+        for cell in report.cells
+    ]
 
 
 def _dev(cell: Cell, report: Report) -> float | None:
@@ -120,51 +107,18 @@ def _comparison(cell: Cell) -> dict[str, Any]:
     """Return all values of a comparison as a flat record; None for missing values."""
     compared = cell.comparison
     test = compared.test if compared else None
-    values = {} if test is None else test._asdict()
-    shares = values.get("shares")
-    low, high = values.get("interval") or (None, None)
-    ours, theirs = values.get("runs") or (None, None)
-    flat = {
-        "difference": compared.difference if compared else None,
-        "error": test.error if test else None,
-        "freedom": test.freedom if test else None,
-        "low": low,
-        "high": high,
-        "p": values.get("p"),
-        "p_holm": compared.p_holm if compared else None,
-        "family": compared.family or None if compared else None,
-        "error_reduction": compared.error_reduction if compared else None,
-        "equal": compared.equal if compared else None,
+    low, high = test.interval if test else (None, None)
+    ours, theirs = test.runs if test else (None, None)
+    flat = {key: getattr(compared, key, None) for key in ("difference", "error_reduction", "equal")}
+    flat |= {
+        "p_holm": compared and compared.p_holm,
+        "family": (compared and compared.family) or None,
     }
-    flat |= {key: values.get(key) for key in ("detectable", "examples", "clusters", "unit")}
+    of_test = ("p", "error", "freedom", "detectable", "examples", "clusters", "unit")
+    flat |= {key: getattr(test, key, None) for key in of_test}
+    shares = test.shares if test else None
     flat |= {f"share_{key}": getattr(shares, key, None) for key in ("seeds", "examples", "both")}
-    return flat | {"runs_tested": ours, "runs_baseline": theirs}
-
-
-def as_json(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
-    """Return reports as JSON, figures as fractions of 1.
-
-    A report without a title is one object: options, cells, notes, methods and provenance. Several
-    are an object of such objects, by title.
-    """
-    if len(reports) > 1:  # `failed` counts the runs of all reports together
-        origin = origin._replace(failed=None)
-    content = {
-        report.title: {
-            "split": report.split,
-            "metric": report.metric,
-            "rows": report.rows,
-            "columns": report.columns,
-            "baseline": report.baseline,
-            "equal_within": report.equal_within,
-            "cells": records(report),
-            "notes": report.remarks,
-            "methods": methods([report]),
-            "provenance": provenance([report], origin).rows,
-        }
-        for report in reports
-    }
-    return json.dumps(content.get("", content), indent=2) + "\n"
+    return flat | {"low": low, "high": high, "runs_tested": ours, "runs_baseline": theirs}
 
 
 def as_csv(reports: Sequence[Report]) -> str:
@@ -187,6 +141,53 @@ def _field(value: Any) -> Any:
     if isinstance(value, list):
         return escape.csv(" ".join(map(str, value)))
     return escape.csv(value) if isinstance(value, str) else value
+
+
+def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
+    """Return the files of `output`; raises ValueError for one that must not be written."""
+    outputs = [Path(path) for path in as_list(settings["output"])]
+    for path in outputs:
+        check_format(path, OWN)
+    return outputs
+
+
+def check_format(path: Path, own: Mapping[str, str]) -> None:
+    """Raise ValueError for a file of no format, or a file of others.
+
+    `own` has the beginning of each format's files of ours, by suffix.
+    """
+    if path.suffix not in own:
+        formats = ", ".join(f"FILE{suffix}" for suffix in own)
+        raise ValueError(f"output={path}: the formats are {formats}")
+    check_output("output", path, {}, begins(own[path.suffix]))
+
+
+def write_files(
+    outputs: Sequence[Path], reports: Sequence[Report], origin: Origin, title: str | None
+) -> None:
+    """Write each file atomically, in the format of its suffix."""
+    writers: dict[str, Callable[[Sequence[Report]], str | bytes]] = {
+        ".html": partial(as_page, title=title, origin=origin),
+        ".svg": partial(_picture, "svg"),
+        ".pdf": partial(_picture, "pdf"),
+        ".md": partial(markdown, origin=origin),
+        ".tex": latex,
+        ".csv": as_csv,
+    }
+    # Format everything before the first write, so that an error leaves no partial set of files.
+    contents = {path: writers[path.suffix](reports) for path in outputs}
+    for path, content in contents.items():
+        if isinstance(content, str):
+            content = content.encode(errors="backslashreplace")
+        with atomic(path) as part:
+            part.write_bytes(content)
+        log.info("written: %s", path)
+
+
+def _picture(kind: str, reports: Sequence[Report]) -> bytes:
+    from .plots import document  # imports matplotlib, which is slow
+
+    return document.picture(reports, kind)
 
 
 @dataclass(frozen=True)
@@ -216,10 +217,6 @@ class Tables:
         return capture.get()
 
     def _repr_html_(self) -> str:
-        shown = [
-            f"<p>{html_title(grid)}</p>{html_cells(grid)}"
-            for report in self.reports
-            for grid in tables(report).values()
-        ]
+        grids = [grid for report in self.reports for grid in tables(report).values()]
         notes = [f"<p>{escape.xml(note)}</p>" for note in footnotes(self.reports)]
-        return "\n".join([*shown, *notes])
+        return "\n".join([*map(html_table, grids), *notes])

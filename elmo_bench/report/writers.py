@@ -1,7 +1,9 @@
 """Write a grid of texts for the terminal, in Markdown, HTML or LaTeX; all texts are escaped."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -12,11 +14,8 @@ from rich.text import Text
 from elmo_bench.files import plain
 
 from . import escape
-from .escape import xml
 from .grid import Grid, without
 
-NAME = 12  # characters; a column of names is at least so wide, or as wide as its longest text
-GAP = 2  # characters between the terminal's columns
 LONG = 60  # characters; longer cells are sentences, not figures
 # Shrinks a table of LaTeX that is wider than the line to its width.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
@@ -47,111 +46,69 @@ def group_begins(grid: Grid) -> set[int]:
     return begins if len(begins) < len(names) - 1 else set()
 
 
-def head_lines(head: str, texts: Iterable[str]) -> list[str]:
-    """Wrap a head to the width of its column's texts, or of its longest word."""
-    width = max(map(cell_len, [*texts, *head.split()]), default=0)
-    lines: list[str] = []
-    for word in filter(None, head.split(" ")):
-        if lines and cell_len(f"{lines[-1]} {word}") <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines or [""]
-
-
 class Terminal(NamedTuple):
     """A grid that rich prints at any width, without cutting a figure.
 
-    Names are wrapped; where that is not enough, spare columns are left out and the names share a
-    column. If the grid is still too wide, or cells hold sentences, each row is a list.
+    Names are wrapped; where that is not enough, spare columns are left out. If the grid is still
+    too wide, or cells hold sentences, each row is a list.
     """
 
     grid: Grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        grid, is_list = self.grid, is_prose(self.grid)
-        if not is_list:
-            grid = _narrowed(grid, options.max_width)
-            is_list = _least_width(grid) > options.max_width
+        grid, width = self.grid, options.max_width
+        unlimited = options.update(width=100_000)
+
+        def is_too_wide() -> bool:
+            return console.measure(_table(grid), options=unlimited).minimum > width
+
+        for head in grid.spare:
+            if head in grid.heads and is_too_wide():
+                grid = without(grid, {grid.heads.index(head)})
+        is_list = is_prose(grid) or is_too_wide()
         yield Text(plain(grid.title), style="table.title")
         if is_list:
-            yield from (_listed(row, options.max_width // 3) for row in _texts(self.grid))
+            yield from _lists(self.grid, width // 3)
         else:
             yield _table(grid)
         # Files and pipes show no bold text, so the caption must not explain it.
         caption = grid.about if console.color_system else grid.caption
-        left_out = [] if is_list else [head for head in grid.spare if head not in grid.heads]
-        if left_out:
-            caption += f" Left out of {options.max_width} columns: {', '.join(left_out)}."
+        left_out = [head for head in self.grid.heads if head not in grid.heads]
+        if left_out and not is_list:
+            caption += f" Left out of {width} columns: {', '.join(left_out)}."
         if caption:
             yield Text(plain(caption), style="table.caption")
         yield Text()
 
 
-def _narrowed(grid: Grid, width: int) -> Grid:
-    """Leave out spare columns while the grid is too wide, then join its names."""
-    for head in grid.spare:
-        if _least_width(grid) > width and head in grid.heads:
-            grid = without(grid, {grid.heads.index(head)})
-    too_wide = grid.left > 1 and _least_width(grid) > width
-    return _joined(grid) if too_wide else grid
-
-
-def _joined(grid: Grid) -> Grid:
-    """Join the names of each row in one column, without repetitions."""
-    moved = grid.left - 1
-    return grid._replace(
-        heads=[", ".join(filter(None, grid.heads[: grid.left])), *grid.heads[grid.left :]],
-        rows=[[", ".join(dict.fromkeys(r[: grid.left])), *r[grid.left :]] for r in grid.rows],
-        bold={(r, c - moved) for r, c in grid.bold},
-        left=1,
-    )
-
-
-def _texts(grid: Grid) -> Iterator[list[tuple[str, Text]]]:
-    """Yield the heads and cells of each row, without empty cells."""
-    for r, row in enumerate(grid.rows):
-        cells = zip(grid.heads, row, strict=True)
-        yield [
-            (plain(head), Text(plain(text), "bold" if (r, c) in grid.bold else ""))
-            for c, (head, text) in enumerate(cells)
-            if text
-        ]
-
-
-def _least_width(grid: Grid) -> int:
-    columns = zip(grid.heads, *grid.rows, strict=True)
-    widths = [max([1, *map(cell_len, column)]) for column in columns]
-    heads = [max(map(cell_len, head.split()), default=0) for head in grid.heads]
-    figures = [
-        max([head, *(cell_len(row[c]) for row in grid.rows)]) for c, head in enumerate(heads)
-    ]
-    names = [min(width, NAME) for width in widths[: grid.left]]
-    return sum(names) + sum(figures[grid.left :]) + GAP * (len(widths) - 1)
-
-
 def _table(grid: Grid) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for c, (head, *texts) in enumerate(zip(grid.heads, *grid.rows, strict=True)):
-        is_name = c < grid.left
-        justify: Literal["left", "right"] = "left" if is_name else "right"
-        title = head if is_name else "\n".join(map(plain, head_lines(head, texts)))
-        table.add_column(Text(title), justify=justify, no_wrap=not is_name, overflow="fold")
+        if c < grid.left:
+            table.add_column(Text(plain(head)), overflow="fold")
+        else:  # as wide as its figures: its head is wrapped
+            widest = max(map(cell_len, map(plain, [*texts, *head.split()])), default=1)
+            table.add_column(Text(plain(head)), justify="right", width=widest)
     for r, row in enumerate(repeated_left_out(grid)):
-        styles = ("bold" if (r, c) in grid.bold else "" for c in range(len(row)))
-        table.add_row(*(Text(plain(text), style) for text, style in zip(row, styles, strict=True)))
+        table.add_row(*(_cell(grid, r, c, text) for c, text in enumerate(row)))
     return table
 
 
-def _listed(row: Sequence[tuple[str, Text]], width: int) -> Table:
-    """Return a row as lines of heads, of at most this width, and cells, below an empty line."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(max_width=width)
-    table.add_column(overflow="fold")
-    table.add_row("", "")
-    for head, text in row:
-        table.add_row(Text(head), text)
-    return table
+def _cell(grid: Grid, row: int, column: int, text: str) -> Text:
+    return Text(plain(text), "bold" if (row, column) in grid.bold else "")
+
+
+def _lists(grid: Grid, width: int) -> Iterator[Table]:
+    """Yield each row as lines of heads, of at most this width, and cells, below an empty line."""
+    for r, row in enumerate(grid.rows):
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(max_width=width)
+        table.add_column(overflow="fold")
+        table.add_row("", "")
+        for c, text in enumerate(row):
+            if text:
+                table.add_row(Text(plain(grid.heads[c])), _cell(grid, r, c, text))
+        yield table
 
 
 def markdown_table(grid: Grid) -> str:
@@ -168,65 +125,37 @@ def markdown_table(grid: Grid) -> str:
     return "\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption
 
 
+@cache
+def _macros() -> Any:
+    """Return the macros of page.html."""
+    from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
+
+    def shown(value: object) -> str:
+        return value if isinstance(value, Markup) else plain(str(value))
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html").module
+
+
+def as_html(macro: str, *values: Any) -> str:
+    """Return what a macro of page.html makes of these values."""
+    return str(getattr(_macros(), macro)(*values)).strip()
+
+
 def html_table(grid: Grid, shares: int = 0) -> str:
     """Return a scrollable table with its title and caption.
 
     The first `shares` columns of figures are shaded by value, and the caption says so.
     """
-    label = f'aria-label="{xml(grid.title)}"'
-    shading = " The stronger a cell's colour, the larger its share." if shares else ""
-    prose = " prose" if is_prose(grid) else ""
-    return (
-        f'<figure class="table"><figcaption>{html_title(grid)}{shading}</figcaption>'
-        f'<div class="scroll{prose}" role="region" tabindex="0" {label}>'
-        f"{html_cells(grid, shares)}</div></figure>"
-    )
-
-
-def html_title(grid: Grid) -> str:
-    """Return the grid's title and caption."""
-    title = grid.title[:1].upper() + grid.title[1:]
-    caption = f". {xml(grid.about)}" if grid.about else ""
-    return f"<b>{xml(title)}</b>{caption}"
-
-
-def html_cells(grid: Grid, shares: int = 0) -> str:
-    """Return the table element; names that repeat the row above are of the class `again`."""
-    heads = "".join(
-        f'<th scope="col"{"" if c < grid.left else _FIGURE}>{_html(grid, -1, c)}</th>'
-        if head
-        else "<td></td>"
-        for c, head in enumerate(grid.heads)
-    )
-    rows, begins = [], group_begins(grid)
-    for r, shown in enumerate(repeated_left_out(grid)):
-        texts = []
-        for c, name in enumerate(shown[: grid.left]):
-            # The second name, else the first, stays while the table scrolls.
-            classes = ["name"] * (c == min(1, grid.left - 1)) + ["again"] * (not name)
-            kind = f' class="{" ".join(classes)}"' if classes else ""
-            texts.append(f'<th scope="row"{kind}>{_html(grid, r, c)}</th>')
-        for c in range(grid.left, len(shown)):
-            shaded = shown[c] and c < grid.left + shares
-            shade = f' class="share" style="--s:{shown[c]}"' if shaded else ""
-            texts.append(f"<td{shade}>{_html(grid, r, c)}</td>")
-        group = ' class="group"' if r in begins else ""
-        rows.append(f"<tr{group}>{''.join(texts)}</tr>")
-    return (
-        f'<table aria-label="{xml(grid.title)}"><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-_FIGURE = ' class="figure"'
-
-
-def _html(grid: Grid, row: int, column: int) -> str:
-    """Return a cell's text, with its config keys as a tooltip."""
-    text = xml(grid.heads[column] if row < 0 else grid.rows[row][column])
-    keys = grid.hover.get((row, column))
-    shown = f'<abbr title="{xml(keys)}">{text}</abbr>' if keys and text else text
-    return f"<b>{shown}</b>" if (row, column) in grid.bold else shown
+    shown, groups = repeated_left_out(grid), group_begins(grid)
+    return as_html("table", grid, shown, groups, is_prose(grid), shares)
 
 
 def latex_table(grid: Grid, label: str) -> str:
@@ -252,11 +181,7 @@ def latex_table(grid: Grid, label: str) -> str:
 
 
 def _latex_rows(grid: Grid) -> list[str]:
-    columns = zip(grid.heads, *grid.rows, strict=True)
-    heads = (
-        _latex_head(*column, side="l" if c < grid.left else "r") for c, column in enumerate(columns)
-    )
-    lines = [r"\toprule", " & ".join(heads) + r" \\", r"\midrule"]
+    lines = [r"\toprule", " & ".join(map(_latex, grid.heads)) + r" \\", r"\midrule"]
     begins = group_begins(grid)
     for r, row in enumerate(repeated_left_out(grid)):
         if r in begins:
@@ -267,14 +192,6 @@ def _latex_rows(grid: Grid) -> list[str]:
         )
         lines.append(" & ".join(cells) + r" \\")
     return [*lines, r"\bottomrule", r"\end{tabular}"]
-
-
-def _latex_head(head: str, *texts: str, side: str) -> str:
-    lines = head_lines(head, texts)
-    if len(lines) == 1:
-        return _latex(head)
-    stacked = r"\\".join(map(_latex, lines))
-    return rf"\shortstack[{side}]{{{stacked}}}"
 
 
 def _latex(text: str) -> str:

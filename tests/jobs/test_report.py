@@ -10,25 +10,29 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from elmo_bench.config.inputs import same_run
 from elmo_bench.jobs.evaluate import evaluate
-from elmo_bench.jobs.report import report
+from elmo_bench.jobs.report import check, report
 from elmo_bench.jobs.train import train
+from elmo_bench.report import Tables
 from elmo_bench.report.plots import style
-from elmo_bench.runs import Identity, Result, begin, finished, write_result
+from elmo_bench.runs import Identity, Result, begin, finished, text, write_result
 from tests.conftest import composed
 
 SWEEPS = ("table1", "table2", "table3", "figure1", "figure2")
 
 
 def reported(*overrides):
-    report(composed("job=report", *overrides))
+    """Run the job; return what it has written of each table."""
+    cfg = composed("job=report", *overrides)
+    report(cfg)
+    return check(cfg)[2]
 
 
 def test_trained_and_compared(tiny, tmp_path, capsys):
     runs = [tiny(*overrides) for overrides in (["encoder=none"], ["encoder=none", "seed=2"], [])]
     metrics = [train(cfg) for cfg in runs]
-    outputs = [tmp_path / f"report.{suffix}" for suffix in ("html", "md", "tex", "csv", "json")]
+    outputs = [tmp_path / f"report.{suffix}" for suffix in ("html", "md", "tex", "csv")]
     folders = ",".join(cfg.run_dir for cfg in runs)
-    reported(
+    built = reported(
         f"runs=[{folders}]",
         "rows=task",
         "columns=encoder",
@@ -36,7 +40,7 @@ def test_trained_and_compared(tiny, tmp_path, capsys):
         f"output=[{','.join(map(str, outputs))}]",
     )
     assert all(path.stat().st_size for path in outputs)
-    base, ours = json.loads(outputs[-1].read_text())["cells"]
+    base, ours = Tables(built.reports).records()
     assert (base["runs"], base["baseline"], base["published"]) == (2, True, None)
     assert ours["difference"] == pytest.approx(
         metrics[2]["test/f1"] - (metrics[0]["test/f1"] + metrics[1]["test/f1"]) / 2
@@ -70,13 +74,11 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     tested = json.loads(Path(systems["other"].run_dir, "result.json").read_text())["inputs"]
     assert result["inputs"]["data.train"] == trained["data.train"]
     assert result["inputs"]["data.test"] == tested["data.test"] != trained["data.test"]
-    found = tmp_path / "report.json"
     where = "where={task.optimizer.lr:0.02}"
-    reported(f"runs={tmp_path}", "rows=trained_on", "columns=data", where, f"output={found}")
-    report = json.loads(found.read_text())
-    assert table_of(report) == {("sample", "sample"), ("sample", "other")}
-    assert [cell["mean"] for cell in report["cells"]] == [figure, own["sample"]]  # other, sample
-    assert report["notes"] == ["left out: 1 run that was not evaluated on test"]
+    (found,) = reported(f"runs={tmp_path}", "rows=trained_on", "columns=data", where).reports
+    assert table_of(found) == {("sample", "sample"), ("sample", "other")}
+    assert [cell.mean for cell in found.cells] == [figure, own["sample"]]  # other, sample
+    assert found.notes == ["left out: 1 run that was not evaluated on test"]
 
 
 def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
@@ -102,7 +104,7 @@ def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("x.json", '{"cells": [{"cell_type": "markdown"}]}'),
+        ("x.csv", "cells,mean\n1,2\n"),
         ("x.tex", "\\documentclass{article}\n% Table 1: mean ± standard deviation (runs)\n"),
         ("x.md", "# Notes\n\nmean ± standard deviation (runs)\n"),
     ],
@@ -164,15 +166,10 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
             )
     assert len(identities) == 12 + 6 + 6 + 4
     monkeypatch.setattr(style, "inline", lambda plot: "")  # drawn elsewhere
-    report(
-        composed(
-            "job=paper",
-            f"runs={tmp_path}/runs",
-            f"output=[{tmp_path}/paper.json,{tmp_path}/paper.html]",
-        )
-    )
-    found = json.loads((tmp_path / "paper.json").read_text())
-    shapes = {title.partition(":")[0]: table_of(part) for title, part in found.items()}
+    cfg = composed("job=paper", f"runs={tmp_path}/runs", f"output={tmp_path}/paper.html")
+    report(cfg)
+    found = check(cfg)[2].reports
+    shapes = {each.title.partition(":")[0]: table_of(each) for each in found}
     assert [*shapes] == ["Table 1", "Table 2", "Table 3", "Figure 1", "Figure 2"]
     tasks = {"coref", "ner", "snli", "squad", "srl", "sst5"}
     assert shapes["Table 1"] == {(task, mix) for task in tasks for mix in ("none", "all")}
@@ -190,30 +187,25 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
         (task, fraction.removesuffix(".0"), mix) for task, fraction, mix in shapes["Figure 1"]
     } == {*cells}
     assert shapes["Figure 2"] == {(task, "all") for task in tasks}
-    for title, part in found.items():
-        for cell in part["cells"]:
-            assert cell["published"] or title.startswith("Figure")
-            assert (cell.get("difference") is not None) == (
-                not title.startswith("Figure 2") and not cell["baseline"]
+    for part in found:
+        for cell in part.cells:
+            assert cell.published or part.title.startswith("Figure")
+            assert (cell.comparison is not None) == (
+                not part.title.startswith("Figure 2") and cell.column != part.baseline
             )
 
 
 def table_of(part):
     """The cells by what rows and columns say of them."""
-    return {tuple(cell[key] for key in [*part["rows"], *part["columns"]]) for cell in part["cells"]}
+    return {tuple(map(text, cell.key)) for cell in part.cells}
 
 
 def test_a_part_of_the_runs(tiny, tmp_path):
     for fraction in (0.5, 1.0):
         train(tiny("encoder=none", f"fraction={fraction}"))
-    found = tmp_path / "report.json"
-    reported(
-        f"runs={tmp_path}",
-        "columns=encoder",
-        "where={fraction:0.5,elmo.mix:none}",
-        f"output={found}",
-    )
-    assert [cell["runs"] for cell in json.loads(found.read_text())["cells"]] == [1]
+    where = "where={fraction:0.5,elmo.mix:none}"
+    (found,) = reported(f"runs={tmp_path}", "columns=encoder", where).reports
+    assert [len(cell.runs) for cell in found.cells] == [1]
     with pytest.raises(
         ValueError, match=r"no run matches the table's conditions: \[{'where': {'seed': 7}}\]"
     ):
@@ -235,16 +227,15 @@ def test_runs_that_failed_are_named(tmp_path):
     }
     for name, more in begun.items():
         (tmp_path / name).mkdir(parents=True)
-        text = json.dumps({"identity": name, "inputs": {}} | more)
-        (tmp_path / name / "run.json").write_text(text)
+        content = json.dumps({"identity": name, "inputs": {}} | more)
+        (tmp_path / name / "run.json").write_text(content)
     for where, failed in (({"task": "ner"}, 1), ({"seed": 1}, 0)):
         asked = ",".join(f"{key}:{value}" for key, value in where.items())
-        output = tmp_path / "report.json"
-        reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}", f"output={output}")
-        found = json.loads(output.read_text())
+        built = reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}")
+        (found,) = built.reports
         notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
-        assert found["notes"] == notes
-        assert ["failed", str(failed)] in found["provenance"]
+        assert found.notes == notes
+        assert built.origin.failed == failed
 
 
 @pytest.mark.parametrize(
@@ -253,7 +244,7 @@ def test_runs_that_failed_are_named(tmp_path):
         (
             "output=report.xls",
             ValueError,
-            r"output=report.xls: the formats are FILE.html, .*FILE.json",
+            r"output=report.xls: the formats are FILE.html, .*FILE.csv",
         ),
         (
             "output=nowhere/report.html",

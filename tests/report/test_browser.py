@@ -1,4 +1,4 @@
-"""The page and the picture in a real browser: what is laid out, at a phone's width and in the dark,
+"""The page in a real browser: what is laid out, at a phone's width and in the dark,
 reached by keyboard, and read aloud.
 """
 
@@ -13,7 +13,6 @@ from importlib import resources
 import pytest
 
 from elmo_bench.report import as_page, report
-from elmo_bench.report.plots import document
 from elmo_bench.runs import collect
 from tests.report.test_figures import difference
 from tests.report.test_page import run
@@ -27,6 +26,13 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
 ]
 FAULTY = "a page with a fault"  # which axe must find
+OPTIONS = ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars")
+OPTIONS += (
+    "disable-background-networking",
+    "disable-sync",
+    "virtual-time-budget=60000",
+    "dump-dom",
+)
 PHONE, DESK = 375, 1280  # pixels; a window of headless chromium is wider, a frame in it need not be
 # A frame takes its colours from the style of what embeds it: one start shows light and dark.
 FRAME = '<iframe width="{}" style="color-scheme: {}" srcdoc="{}"></iframe>'
@@ -77,35 +83,7 @@ def reported(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    """What it prints, for some arguments; a browser that is there and does not start is none."""
-    folder = tmp_path_factory.mktemp("chromium")
-
-    def call(*arguments):
-        options = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--hide-scrollbars",
-        ]
-        options += [
-            "--disable-background-networking",
-            "--disable-sync",
-            f"--user-data-dir={folder}/profile",
-        ]
-        called = subprocess.run(
-            [CHROMIUM, *options, *arguments], capture_output=True, text=True, timeout=120
-        )
-        if called.returncode:
-            pytest.skip(f"{CHROMIUM} does not start: {called.stderr[-300:]}")
-        return called.stdout
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def measured(reported, chromium, tmp_path_factory):
+def measured(reported, tmp_path_factory):
     """The page's measures on a phone and a desk, by width and colours; with "policy" those of the
     page as it is, with its policy, under which axe cannot run.
     """
@@ -121,8 +99,12 @@ def measured(reported, chromium, tmp_path_factory):
     )
     text += FRAME.format(DESK, "light", html.escape(f"{AXE}<svg role='img'></svg>"))
     (folder / "frames.html").write_text(MEASURE + text, encoding="utf-8")
-    shown = chromium("--virtual-time-budget=60000", "--dump-dom", f"file://{folder}/frames.html")
-    measures = json.loads(html.unescape(re.search("<title>(.*?)</title>", shown)[1]))
+    options = [f"--{name}" for name in OPTIONS] + [f"--user-data-dir={folder}/profile"]
+    page = f"file://{folder}/frames.html"
+    shown = subprocess.run([CHROMIUM, *options, page], capture_output=True, text=True, timeout=120)
+    if shown.returncode:  # a browser that is there and does not start is none
+        pytest.skip(f"{CHROMIUM} does not start: {shown.stderr[-300:]}")
+    measures = json.loads(html.unescape(re.search("<title>(.*?)</title>", shown.stdout)[1]))
     return dict(zip([*frames, FAULTY], measures, strict=True))
 
 
@@ -153,9 +135,3 @@ def test_axe_finds_nothing(measured):
     assert "svg-img-alt" in [rule for rule, _, _ in measured[FAULTY]["violations"]]
     for place in measured.keys() - {FAULTY}:
         assert measured[place]["violations"] == [], place
-
-
-def test_the_picture(reported, chromium, tmp_path):
-    (tmp_path / "picture.svg").write_bytes(document.svg([reported]))
-    chromium(f"--screenshot={tmp_path}/picture.png", f"file://{tmp_path}/picture.svg")
-    assert (tmp_path / "picture.png").stat().st_size > 5000  # one colour all over takes less

@@ -1,12 +1,11 @@
 """What a report says of how it was made is what the runs say, and nothing is made up."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from elmo_bench.report import as_json, collect, latex, markdown, report
+from elmo_bench.report import Tables, collect, latex, markdown, report
 from elmo_bench.report.provenance import Origin, commands, methods, provenance
 
 from .made import a_run
@@ -98,19 +97,7 @@ def test_every_format_has_them(compared):
     assert text in markdown([compared])
     assert "| data | NER (wikigold): 300 training" in markdown([compared])
     assert r"\paragraph{Methods}" in latex([compared])
-    content = json.loads(as_json([compared]))
-    assert content["methods"] == text
-    assert ["device", "cpu (10 runs)"] in content["provenance"]
-    assert content["cells"][0]["dev"] == 0.5
-
-
-def test_the_failures_of_all_are_not_those_of_each(compared):
-    """JSON has the provenance of each table by itself."""
-    both = [replace(compared, title=title) for title in ("one", "two")]
-    for each in json.loads(as_json(both, Origin(failed=3))).values():
-        assert "failed" not in dict(each["provenance"])
-    single = json.loads(as_json([compared], Origin(failed=3)))
-    assert ["failed", "3"] in single["provenance"]
+    assert Tables([compared]).records()[0]["dev"] == 0.5
 
 
 def ran(folder, seed, *overrides):

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from elmo_bench.report import (
+    Tables,
     as_csv,
-    as_json,
     collect,
     corrected,
     latex,
@@ -428,7 +428,7 @@ def test_all_formats_say_the_same(compared):
         assert "mini, all layers" in shown
         assert "elmo.mix" not in shown
     assert mean in text(compared)
-    read = json.loads(as_json([compared]))["cells"]
+    read = Tables([compared]).records()
     assert [record["elmo.mix"] for record in read if record["best"]] == ["all"]
     rows = list(csv.DictReader(io.StringIO(as_csv([compared]))))
     for record, row in zip(read, rows, strict=True):
@@ -458,7 +458,7 @@ def test_all_formats_say_the_same(compared):
             assert ours[field] == value
     assert {key for key, value in read[0].items() if value is None} >= {"p", "share_both"}
     described = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
-    _, _, table = described.partition("## Fields of CSV and JSON")
+    _, _, table = described.partition("## Fields of CSV")
     asked = {"task.name", "encoder.name", "elmo.mix"}
     assert {*ours} - asked <= {*re.findall(r"`(\w+)`", table)}
     for grid in tables(compared).values():
@@ -474,12 +474,10 @@ def test_several_reports_in_every_format(runs, tmp_path):
     assert re.findall(r"^% (DEV|TEST): ", latex(found), re.M) == ["TEST", "TEST", "DEV"]
     labels = re.findall(r"label{tab:(.*)}", latex(found))
     assert labels == ["test-means", "test-paper", "dev-means"]
-    read = json.loads(as_json(found))
-    assert {title: part["split"] for title, part in read.items()} == {"TEST": "test", "DEV": "dev"}
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
     assert [row["table"] for row in rows] == ["TEST"] * 3 + ["DEV"] * 3
     assert [float(row["mean"]) for row in rows] == [
-        cell["mean"] for part in read.values() for cell in part["cells"]
+        record["mean"] for record in Tables(found).records()
     ]
 
 

@@ -47,8 +47,8 @@ def test_no_figure_is_cut(names, width):
 
 @pytest.mark.parametrize("names", [TWO, ONE])
 def test_a_row_stands_in_a_line_or_in_a_list(names):
-    """In 80 columns the figures of a row share a line; in 50 each has its own, beside its head."""
-    shown = [line for line in lines(grid(*names), 80) if "4.47" in line]
+    """In 100 columns the figures of a row share a line; in 50 each has its own, beside its head."""
+    shown = [line for line in lines(grid(*names), 100) if "4.47" in line]
     assert shown
     assert all(figure in line for line in shown for figure in FIGURES[1])
     narrow = [" ".join(line.split()) for line in lines(grid(*names), 50)]
@@ -58,10 +58,10 @@ def test_a_row_stands_in_a_line_or_in_a_list(names):
 
 def test_a_column_is_spared_first():
     shown = grid(*ONE)._replace(spare=("errors removed", "p (Holm)"))
-    found = " ".join("\n".join(lines(shown, 88)).split())
+    found = " ".join("\n".join(lines(shown, 80)).split())
     assert "14.93" not in found
     assert "<0.001*" in found
-    assert "Left out of 88 columns: errors removed." in found
+    assert "Left out of 80 columns: errors removed." in found
     assert "14.93" in "\n".join(lines(shown, 120))
 
 

@@ -183,6 +183,16 @@ def test_tables_go_into_their_blocks():
     assert refreshed(text, tables, "x.md") == text
 
 
+def test_windows_line_ends_stay(own, tmp_path):
+    path = tmp_path / "R.md"
+    main(own)
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b"\n", b"\r\n"))
+    main([*own, "--check"])
+    main(own)
+    assert path.read_bytes() == text.replace(b"\n", b"\r\n")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

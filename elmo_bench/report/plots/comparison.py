@@ -69,22 +69,26 @@ def _tested(report: Report) -> bool:
 
 
 def _draw(part: SubFigure, report: Report, rows: Mapping[Key, Sequence[Cell]]) -> None:
-    tested, titles, styles = _tested(report), column_titles(report), _looks(report)
+    tested, titles = _tested(report), column_titles(report)
+    styles = looks(titles, report.baseline)
     axes_of = part.subplots(
         len(rows),
         1 + tested,
         squeeze=False,
         height_ratios=[len(each) + 1 for each in rows.values()],
     )
-    lengths = [max(figures) - min(figures) for figures in map(_figures, rows.values())]
+    figures = {row: [f for cell in cells for f in percents(cell)] for row, cells in rows.items()}
+    length = 1.1 * max(1, *(max(each) - min(each) for each in figures.values()))
     for (left, *right), (row, cells) in zip(axes_of, rows.items(), strict=True):
-        left.set_title(short(_row_title(report, row, cells), 100))
+        unit = metric(report, cells=cells)
+        about = "" if unit == metric(report) else f": {unit.removesuffix(', %')}"
+        left.set_title(short(row_title(report, row) + about, 100))
         left.set_yticks(range(len(cells)), [short(titles[cell.column]) for cell in cells])
         for y, cell in enumerate(cells):
             _runs(left, y, cell, styles[cell.column])
         # All rows are equally long, so that equal lengths are equal differences.
-        middle = (max(_figures(cells)) + min(_figures(cells))) / 2
-        left.set_xlim(middle - 0.55 * max(lengths), middle + 0.55 * max(lengths))
+        middle = (max(figures[row]) + min(figures[row])) / 2
+        left.set_xlim(middle - length / 2, middle + length / 2)
         percent_axis(left.xaxis)
         for axes in right:
             _differences(axes, report, cells, styles)
@@ -98,20 +102,6 @@ def _draw(part: SubFigure, report: Report, rows: Mapping[Key, Sequence[Cell]]) -
     if tested:
         baseline = titles[report.baseline or ()]
         axes_of[-1][1].set_xlabel(short(f"difference to {baseline}, points", 50))
-
-
-def _looks(report: Report) -> dict[Key, Look]:
-    return looks(heads(report), report.baseline)
-
-
-def _figures(cells: Sequence[Cell]) -> list[float]:
-    return [figure for cell in cells for figure in percents(cell)]
-
-
-def _row_title(report: Report, row: Key, cells: Sequence[Cell]) -> str:
-    """Return a row's title, with its metric if rows have different ones."""
-    title, unit = row_title(report, row), metric(report, cells=cells)
-    return title if unit == metric(report) else f"{title}: {unit.removesuffix(', %')}"
 
 
 def _runs(axes: Axes, y: int, cell: Cell, look: Look) -> None:

@@ -14,18 +14,9 @@ from .style import Plot
 log = logging.getLogger(__name__)
 
 
-def svg(reports: Sequence[Report]) -> bytes:
-    return style.svg(*_plots(reports, "svg"))
-
-
-def pdf(reports: Sequence[Report]) -> bytes:
-    return style.pdf(*_plots(reports, "pdf"))
-
-
-def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]:
-    """Return the plots of the reports and, if several reports have some, their headings.
-
-    Raises ValueError if there is nothing to draw.
+def picture(reports: Sequence[Report], kind: str) -> bytes:
+    """Return a file, svg or pdf, with the plots of the reports, below their titles if several have
+    some; raises ValueError if there is nothing to draw.
     """
     drawn = {report.title: plots for report in reports if (plots := [*_telling(report)])}
     for title in {report.title for report in reports} - drawn.keys():
@@ -35,10 +26,12 @@ def _plots(reports: Sequence[Report], kind: str) -> tuple[list[Plot], list[str]]
             f"output=FILE.{kind}: nothing to plot: the report has a single cell; add runs, "
             "or choose other rows and columns"
         )
-    headings = [
-        text for title, plots in drawn.items() for text in (title, *[""] * (len(plots) - 1))
-    ]
-    return [plot for plots in drawn.values() for plot in plots], headings if len(drawn) > 1 else []
+    plots, headings = [], []
+    for title, each in drawn.items():
+        plots += each
+        headings += [title, *[""] * (len(each) - 1)]
+    write = style.svg if kind == "svg" else style.pdf
+    return write(plots, headings if len(drawn) > 1 else [])
 
 
 def _telling(report: Report) -> Iterator[Plot]:

@@ -29,7 +29,6 @@ GENERATOR = "elmo-bench report"  # job=report overwrites only pictures with this
 STYLE = Path(__file__).with_name("style.mplstyle")
 WIDTH = 7.2  # inches
 LINE = 0.2  # inches; the height of a line of text
-ACROSS, PANEL = 3, 2.3  # panels side by side, and the height of one in inches, with its titles
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#555d66", "#d5d9de", "#ffffff"
 # After Okabe and Ito (2008), dark enough for a contrast of 3:1 on white.
 COLORS = ("#0072b2", "#c14f00", "#00805c", "#b3508c", "#8a6d00", "#5b5bd6")
@@ -138,20 +137,15 @@ def legend(part: SubFigure) -> None:
     part.legend(shown.values(), shown, loc="outside lower left", ncols=columns, borderaxespad=0)
 
 
-def panels(part: SubFigure, titles: Sequence[str]) -> list[Axes]:
-    """Return axes with these titles, `ACROSS` side by side; places without axes stay empty."""
-    across = min(len(titles), ACROSS)
+def panel_axes(part: SubFigure, titles: Sequence[str], across: int) -> list[Axes]:
+    """Return axes with these titles, so many side by side; places without axes stay empty."""
+    across = min(len(titles), across)
     axes = [*part.subplots(-(-len(titles) // across), across, squeeze=False).flat]
     for spare in axes[len(titles) :]:
         spare.set_axis_off()
     for one, title in zip(axes, titles, strict=False):
         one.set_title(short(title, 40))
     return axes[: len(titles)]
-
-
-def panels_height(panels: int, columns: int) -> float:
-    """Return the height of such axes in inches, with a legend of the columns."""
-    return PANEL * -(-panels // ACROSS) + LINE * (2 + columns / 2)
 
 
 def short(text: str, width: int = 28) -> str:
