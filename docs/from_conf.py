@@ -5,12 +5,17 @@ settings of each file of conf/job/, and `<!-- conf: encoder task -->` for severa
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from elmo_bench.config.settings import JOBS, Run, types
-from elmo_bench.config.types import may_be
+from pydantic import BaseModel
+
+from elmo_bench.config.settings import JOBS, Run, Section
+from elmo_bench.config.types import shown as written
+from elmo_bench.files import Number, either
 
 CONF = Path(__file__).parents[1] / "conf"
 MARK = re.compile(r"^<!-- conf: (.+) -->$", re.M)
@@ -146,3 +151,101 @@ def _listed(settings: list[Setting], hints: dict[str, Any]) -> Iterator[str]:
         if key in hints:
             said.append(f"*({_escaped(may_be(hints[key]))})*")
         yield f": {' '.join(said) or '–'}"
+
+
+@cache
+def types(section: type[Section] = Run) -> dict[str, Any]:
+    """Return the type of each setting of a section and of those below it, by its dotted key."""
+    return dict(_types(section))
+
+
+def _types(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, hint in get_type_hints(section, include_extras=True).items():
+        if is_section(hint := without_null(hint)):
+            yield from _types(hint, f"{prefix}{name}.")
+        elif name in section.model_fields:
+            yield f"{prefix}{name}", hint
+
+
+def without_null(hint: Any) -> Any:
+    """Return the section, or the sections by name, of a setting that may also be null; any other
+    type as it is.
+    """
+    first, *_ = *get_args(hint), None
+    is_union = get_origin(hint) in (Union, UnionType)
+    return first if is_union and (is_section(first) or get_origin(first) is dict) else hint
+
+
+def is_section(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Section)
+
+
+def may_be(hint: Any) -> str:
+    """Describe the valid values of a type in words.
+
+    >>> from elmo_bench.files import Dropout
+    >>> may_be(Dropout | None), may_be(bool | Literal["auto"]), may_be(list[Number])
+    ('a number from 0 to less than 1 or null', 'true, false or auto', 'a list of numbers')
+    """
+    return either(_alternatives(hint))
+
+
+def _alternatives(hint: Any) -> list[str]:
+    """Return the alternatives of a type."""
+    if hint in NAMES:
+        return NAMES[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return [words for part in arguments for words in _alternatives(part)]
+    if origin is Literal:
+        return [written(value) for value in arguments]
+    if origin is Annotated:
+        base, *metadata = arguments
+        if said := [text for text in metadata if isinstance(text, str)]:
+            return said
+        return [_range(_alternatives(base)[0], metadata)]
+    if origin is dict or (isinstance(hint, type) and issubclass(hint, BaseModel)):
+        return NAMES[dict]
+    if origin is not None and arguments:  # lists and other sequences
+        return [f"a list of {_plural(may_be(arguments[0]))}"]
+    return [getattr(hint, "__name__", str(hint))]
+
+
+NAMES: dict[Any, list[str]] = {
+    int: ["an integer"],
+    float: ["a number"],
+    Number: ["a number"],
+    bool: ["true", "false"],
+    str: ["a string"],
+    Path: ["a path"],
+    type(None): ["null"],
+    None: ["null"],
+    dict: ["{KEY:VALUE}"],
+    list: ["a list"],
+}
+
+
+def _range(kind: str, bounds: Collection[Any]) -> str:
+    """Describe a kind of number with its bounds; the length of a list is not mentioned."""
+    names = ("ge", "gt", "le", "lt")
+    given = {name: getattr(each, name) for each in bounds for name in names if hasattr(each, name)}
+    match given:
+        case {"ge": low, "lt": high}:
+            return f"{kind} from {low} to less than {high}"
+        case {"ge": low, "le": high}:
+            return f"{kind} from {low} to {high}"
+        case {"gt": low, "le": high}:
+            return f"{kind} greater than {low} and at most {high}"
+        case {"gt": low, "lt": high}:
+            return f"{kind} greater than {low} and less than {high}"
+        case {"ge": low}:
+            return f"{kind}, {low} or more"
+        case {"gt": low}:
+            return f"{kind} greater than {low}"
+    return kind
+
+
+def _plural(words: str) -> str:
+    for one in ("an integer", "a number", "a string", "a file", "a folder"):
+        words = words.replace(one, f"{one.partition(' ')[2]}s")
+    return words

@@ -20,8 +20,6 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 import tasks
 from elmo_bench.config import dry_run
 from elmo_bench.config.check import faults
-from elmo_bench.config.settings import types
-from elmo_bench.config.types import may_be
 from tasks.coref import data as coref
 from tasks.ner import data as ner
 from tasks.snli import data as snli
@@ -279,4 +277,4 @@ def test_settings_from_comments(monkeypatch):
     page = "\n".join(from_conf.text(["config"]))
     for key in ("seed", "fit.batch_tokens", "elmo.mix", "adapt.lr", "encoder"):
         assert f"\n`{key}` = " in page
-    assert f"*({may_be(types()['seed'])})*" in page
+    assert f"*({from_conf.may_be(from_conf.types()['seed'])})*" in page

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from hydra._internal import hydra as hydras_own
@@ -17,7 +17,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from elmo_bench import CONF
-from elmo_bench.runs import leaves
+from elmo_bench.runs import below, leaves
 
 # What other programs call a setting of a run.
 ELSEWHERE = {
@@ -42,48 +42,37 @@ RENAMED = {
 }
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
-OPTIONS: Sequence[str] = (
-    *("cfg", "config-dir", "config-name", "config-path", "dry-run", "experimental-rerun", "help"),
-    *("hydra-help", "info", "multirun", "package", "resolve", "run", "shell-completion", "version"),
-)
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 
 
 def before(arguments: Sequence[str]) -> list[str]:
     """Return advice for arguments without a key and for unknown options."""
-    no_key = [each for each in arguments if each.startswith("=")]
-    advice = [f"{each} has no key: write KEY=VALUE" for each in no_key]
+    advice = [f"{each} has no key: write KEY=VALUE" for each in arguments if each.startswith("=")]
+    options = [*utils.get_args_parser()._option_string_actions, "--dry-run"]
     for argument in arguments:
-        name, _, value = argument.removeprefix("--").partition("=")
-        if argument.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
-            from .settings import types  # slow to import
+        name, _, value = argument.partition("=")
+        if not name.startswith("--") or any(option.startswith(name) for option in options):
+            continue
+        from .settings import keys  # slow to import
 
-            close = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8)
-            near = nearest(name.replace("-", "_"), types())
-            example = f": {near}={value or 'VALUE'}" if near else "; --help says how to list them"
-            advice.append(
-                f"{argument}: did you mean --{close[0]}?"
-                if close
-                else f"{argument}: settings are KEY=VALUE, without dashes{example}"
-            )
+        close = difflib.get_close_matches(name, options, n=1, cutoff=0.8)
+        near = nearest(name[2:].replace("-", "_"), keys())
+        example = f": {near}={value or 'VALUE'}" if near else "; --help says how to list them"
+        advice.append(
+            f"{argument}: did you mean {close[0]}?"
+            if close
+            else f"{argument}: settings are KEY=VALUE, without dashes{example}"
+        )
     return advice
 
 
 def settings_of_job(name: str) -> str:
-    """Return what conf/job says of a job and of its settings, for `job=NAME --help`."""
+    """Return the file of a job, which describes its settings, for `job=NAME --help`."""
     path = CONF / "job" / f"{name}.yaml"
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
         return f"job={name}, but it must be one of {names}"
-    section, lines = "", []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith((" ", "#")):
-            section = line.partition(":")[0]
-        if section not in ("defaults", "job", "run_dir", "hydra") and "@package" not in line:
-            lines.append(line)
-    if not section or not any(line[:1].isalpha() for line in lines):
-        lines.append("It has no settings of its own; --help lists those of all jobs.")
-    return "\n".join(lines)
+    return path.read_text(encoding="utf-8")
 
 
 def explain_errors() -> None:
@@ -113,7 +102,8 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
     if isinstance(error, OverrideParseException):
         return _of_grammar(error.override)
     if refused := REFUSED.search(said):
-        return unknown_key(refused[1], _value(refused[1], arguments), _keys(arguments))
+        key = refused[1]
+        return unknown_key(key, _value(key, arguments), _keys(arguments, key))
     if several := re.match(r"Ambiguous value for argument '(.+)'", said):
         return f"{several[1]} is several values: -m makes a run of each, and [a,b] is a list"
     if repeated := re.match(r"Could not append to config. An item is already at '(.+)'", said):
@@ -147,72 +137,71 @@ def _value(key: str, arguments: Sequence[str]) -> str:
     return next((value for name, _, value in given if name == key and value), "VALUE")
 
 
-def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
-    """Return advice for a key that is none of these, and maybe one of some jobs."""
-    from .settings import JOBS, own_keys  # slow to import
+def unknown_key(key: str, value: str, known: Collection[str]) -> str:
+    """Return advice for a key that is none of those known, and maybe one of some jobs."""
+    from .settings import JOBS, keys  # slow to import
 
     if key in RENAMED:
         return f"{key} has a new name: write {RENAMED[key].format(value)}"
     group, _, rest = key.partition(".")
-    keys = [each for each in keys if each != key]
-    is_nested = any(each.endswith(f".{key}") for each in keys)
-    if rest and not is_nested and (options := [*_options_with(group, rest)]):
+    known = [each for each in known if each != key]
+    is_nested = any(each.endswith(f".{key}") for each in known)
+    if rest and not is_nested and (options := _options_with(group, rest)):
         which = " or ".join(f"{group}={option}" for option in options[:3])
         return f"{key} is a setting of {which}: add that to the command"
-    is_here = any(each.startswith(f"{group}.") for each in keys)
-    of_jobs = [
+    is_known = any(below(each, (group,)) for each in known)
+    own = {job: keys(section) - keys() for job, section in JOBS.items()}
+    jobs = [
         job
-        for job, own in ((job, own_keys(job)) for job in JOBS)
-        if key in own or (not is_here and any(each.startswith(f"{group}.") for each in own))
+        for job in own
+        if key in own[job] or (not is_known and any(below(each, (group,)) for each in own[job]))
     ]
-    if of_jobs:
-        return f"{key} is for job={' or job='.join(of_jobs)}: add that to the command"
-    near = nearest(key, keys)
+    if jobs:
+        return f"{key} is for job={' or job='.join(jobs)}: add that to the command"
+    near = nearest(key, known)
     advice = f"did you mean {near}={value}?" if near else "--help says how to list all settings"
     return f"there is no setting {key}; {advice}"
 
 
-def _options_with(group: str, key: str) -> Iterator[str]:
-    """Yield the options of a group that have a key, or only those that leave its value open."""
+def _options_with(group: str, key: str) -> list[str]:
+    """Return the options of a group that have a key, or only those that leave its value open."""
     values: dict[str, Any] = {}
     for path in sorted({*(CONF / group).glob("*.yaml")} - {CONF / group / "none.yaml"}):
         node: Any = OmegaConf.to_container(OmegaConf.load(path))
-        for name in key.split("."):
-            node = node.get(name, path) if isinstance(node, dict) else path
-        if node is not path:
-            values[path.stem] = node
-    yield from ([name for name, value in values.items() if value in (None, "???")] or values)
+        settings = dict(leaves(node))
+        if key in settings:
+            values[path.stem] = settings[key]
+    return [name for name, value in values.items() if value in (None, "???")] or [*values]
 
 
-def _keys(arguments: Sequence[str]) -> list[str]:
-    """Return the keys of the config with a command's groups, or else of the default one."""
-    groups = [each for each in arguments if (CONF / each.lstrip("+~").partition("=")[0]).is_dir()]
+def _keys(arguments: Sequence[str], refused: str) -> list[str]:
+    """Return the keys of the config with a command's groups, but for those of a sweep."""
+    groups = {each: each.lstrip("+~").partition("=")[0] for each in arguments if "," not in each}
+    chosen = [each for each, key in groups.items() if key != refused and (CONF / key).is_dir()]
     loader = GlobalHydra.instance().config_loader()
-    try:
-        config = loader.load_configuration("config", groups, RunMode.RUN)
-    except CompactHydraException:
-        config = loader.load_configuration("config", [], RunMode.RUN)
-    settings: Any = OmegaConf.to_container(config)
+    settings: Any = OmegaConf.to_container(loader.load_configuration("config", chosen, RunMode.RUN))
     return [key for key, _ in leaves(settings)]
 
 
-def nearest(key: str, keys: Collection[str]) -> str | None:
+def nearest(key: str, known: Collection[str]) -> str | None:
     """Return the setting that someone who writes `key` means; None if none is near.
 
     >>> nearest("batch_size", ["adapt.batch_size", "fit.batch_size", "seed"])
     'fit.batch_size'
+    >>> nearest("task.dropuot", ["seed", "elmo.dropout"])
+    'elmo.dropout'
     """
 
     def rank(other: str) -> int:
         return ORDER.index(head) if (head := other.rpartition(".")[0]) in ORDER else len(ORDER)
 
-    keys = [each for each in keys if not each.startswith("hydra.") and "._" not in each]
-    if key in ELSEWHERE and ELSEWHERE[key] in keys and f"pretrain.{key}" not in keys:
+    known = [each for each in known if not each.startswith("hydra.") and "._" not in each]
+    if key in ELSEWHERE and ELSEWHERE[key] in known and f"pretrain.{key}" not in known:
         return ELSEWHERE[key]
-    if same := sorted((each for each in keys if f".{each}".endswith(f".{key}")), key=rank):
-        return same[0]
-    if near := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
+    if same := [each for each in known if f".{each}".endswith(f".{key}")]:
+        return min(same, key=rank)
+    if near := difflib.get_close_matches(key, known, n=1, cutoff=0.75):
         return near[0]
-    by_last_word = {each.rpartition(".")[2]: each for each in sorted(keys, key=rank, reverse=True)}
+    by_last_word = {each.rpartition(".")[2]: each for each in sorted(known, key=rank, reverse=True)}
     near = difflib.get_close_matches(key.rpartition(".")[2], by_last_word, n=1, cutoff=0.75)
     return by_last_word[near[0]] if near else None

@@ -1,34 +1,29 @@
 """Check every setting before anything is read or written: its type, range and choices.
 
 `elmo_bench/config/settings.py` has the types; the arguments of a class, also of a user's, have them
-in its signature. A setting that repeats another one (`fit.patience` is the task's by default) is
-reported once, under the key that defines its value.
+in its signature.
 """
 
 import inspect
-import os
 import re
 import sys
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 import yaml
 from hydra._internal.utils import _locate
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ValidationError
 
-from elmo_bench.files import File, Folder
 from elmo_bench.runs import below, is_baseline, leaves
 
 from .advice import unknown_key
-from .inputs import overridden
-from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, is_section, types, without_null
-from .types import fits, may_be, shown
+from .inputs import composition, overridden
+from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
+from .types import misfits, shown
 
 MISSING = "???"
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
@@ -40,11 +35,13 @@ ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",), "job": ("name",)}
 
 
 class Fault(NamedTuple):
-    """A wrong setting: its dotted key, value and type, or what else is wrong with it."""
+    """A wrong setting: its dotted key and value, the kind of the error (pydantic's; `argument` if a
+    class does not have it) and a clause on what is wrong.
+    """
 
     key: str
     value: Any
-    hint: Any = None
+    kind: str
     reason: str = ""
 
 
@@ -81,17 +78,17 @@ class Check(Callback):
 
 
 def expand_home(cfg: DictConfig) -> None:
-    """Expand a ~ at the beginning of a job's files and folders; all others are expanded by what
-    reads them.
-    """
-    job = JOBS.get(str(OmegaConf.select(cfg, "job.name")), Run)
-    own = dict.fromkeys(("outputs_dir", "run_dir", "hydra.run.dir", "hydra.sweep.dir"), Folder)
-    for key, hint in (types(job) | own).items():
-        value = OmegaConf.select(cfg, key, throw_on_resolution_failure=False)
-        if "~" in str(value) and {File, Folder} & {hint, *get_args(hint)}:
-            home = os.path.expanduser  # unlike Path's, it leaves a name such as ~mine as it is
-            whole = home(value) if isinstance(value, str) else [*map(home, value)]
+    """Expand a ~/ at the beginning of files and folders, which a shell leaves in quotes."""
+    raw: Any = OmegaConf.to_container(cfg)
+    for key, value in leaves(raw):
+        if "~/" in str(value):
+            whole = _at_home(value) if isinstance(value, str) else [*map(_at_home, value)]
             OmegaConf.update(cfg, key, whole)
+
+
+def _at_home(path: Any) -> Any:
+    is_below = isinstance(path, str) and path.startswith("~/")
+    return str(Path(path).expanduser()) + "/" * path.endswith("/") if is_below else path
 
 
 def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
@@ -122,25 +119,19 @@ def faults(cfg: DictConfig) -> list[str]:
         raw, resolved = _plain(cfg)
     except OmegaConfBaseException as error:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
-    job = str(OmegaConf.select(cfg, "job.name"))
-    given = overridden(cfg)
+    job, given = str(OmegaConf.select(cfg, "job.name")), overridden(cfg)
     section = JOBS.get(job, Run)
-    hints = types(section)
-    missing = [key for key, value in leaves(raw) if value == MISSING and key in hints]
-    found = [Fault(key, MISSING, hints[key]) for key in missing]
-    found += _of_section(section, resolved)
-    if job not in JOBS:  # a user's, which has settings of its own
-        found = [fault for fault in found if fault.hint is not None or "." in fault.key]
-    wrong += [*_in_words(found, raw, given), *_for_another(resolved, job)]
-    wrong = wrong or [*_epochs(resolved, given)]
-    if not wrong:  # classes are slow to import
+    named = keys(section)
+    found = [Fault(key, MISSING, "missing") for key, value in leaves(raw) if value == MISSING]
+    found = [fault for fault in found if fault.key in named]
+    for fault in _of_section(section, resolved):  # a user's job has settings of its own
+        if job in JOBS or fault.kind != "extra_forbidden" or "." in fault.key:
+            found.append(fault)
+    if not (wrong := wrong + _in_words(found, raw, given)):  # classes are slow to import
         parts = {key.partition(".")[0] for key in given} if job in WITHOUT_A_MODEL else resolved
         classes = {part: node for part, node in resolved.items() if part in parts}
         wrong = _in_words(_of_classes(classes), raw, given)
-    if not wrong and job == "train":
-        task = resolved["task"]
-        wrong = [*_not_adaptable(resolved), *_no_input(resolved), *_unknown_monitor(task)]
-    return wrong or [*_no_folder(cfg)]
+    return wrong or [said for check in TOGETHER if (said := check(resolved, job, given))]
 
 
 def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
@@ -150,75 +141,8 @@ def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
     raw, resolved = _plain(cfg)
     chosen = {part: resolved[part] for part in parts}
     found = [*_of_section(Run, chosen), *_of_classes(chosen)]
-    known = [each for each in found if each.hint is not None or each.reason]
-    return _in_words([each for each in known if each.key.partition(".")[0] in parts], raw, ())
-
-
-def _of_section(section: type[Section], values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the settings that are wrong or unknown, with their types."""
-    try:
-        section.model_validate(values)
-    except ValidationError as error:
-        for location in dict.fromkeys(each["loc"] for each in error.errors()):
-            path, hint = _located(section, location)
-            node = reduce(lambda node, name: node[name], path[:-1], values)
-            if hint is not None or "_target_" not in node:  # else it is an argument
-                yield Fault(".".join(path), node.get(path[-1], MISSING), hint)
-
-
-def _located(section: type[Section], location: Sequence[str | int]) -> tuple[list[str], Any]:
-    """Return the path of the setting in which pydantic has found an error, and its type; None if
-    its section has no such setting.
-    """
-    hint: Any = section
-    path: list[str] = []
-    for name in map(str, location):
-        inner = without_null(hint)
-        if is_section(inner):
-            hint = get_type_hints(inner, include_extras=True).get(name)
-        elif get_origin(inner) is dict:
-            hint = get_args(inner)[1]
-        else:  # an alternative of the type, or an item of a list
-            break
-        path.append(name)
-    return path, hint
-
-
-def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[str]) -> list[str]:
-    """Return the messages for wrong settings, only once for a value that several settings repeat.
-
-    A task's settings for its own `embed` and `rnn` are ignored if others are chosen.
-    """
-    lines: dict[str, str] = {}
-    for fault in found:
-        key = _origin(fault.key, raw)
-        came = f"{key}={shown(fault.value)}"
-        if fault.reason and key.startswith(("embed.", "rnn.")) and key not in given:
-            continue
-        if fault.reason:
-            lines.setdefault(key, f"{came}, {fault.reason}")
-        elif fault.value == MISSING:
-            lines.setdefault(key, f"{key} is missing: set {key}=VALUE, {may_be(fault.hint)}")
-        elif fault.hint is None and not _is_read(key, raw):
-            others = [each for each, _ in leaves(raw) if not below(each, (key,))]
-            lines.setdefault(key, unknown_key(key, shown(fault.value), others))
-        elif fault.hint is not None:
-            if key in types() and fits(fault.value, types()[key]):  # wrong where it is repeated
-                key, came = fault.key, f"{fault.key}={shown(fault.value)}"
-            advice = _quoted(key, fault)
-            lines.setdefault(key, f"{came}, but it must be {may_be(fault.hint)}{advice}")
-    return [*lines.values()]
-
-
-def _is_read(key: str, raw: Mapping[str, Any]) -> bool:
-    """Whether another setting repeats this one."""
-    return bool(re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw)))
-
-
-def _quoted(key: str, setting: Fault) -> str:
-    """Return advice for a number in place of a name."""
-    is_number = type(setting.value) in (int, float) and fits(str(setting.value), setting.hint)
-    return f"; quote a name that is a number: {key}=\"'{setting.value}'\"" if is_number else ""
+    known = [fault for fault in found if fault.kind != "extra_forbidden"]
+    return _in_words([fault for fault in known if below(fault.key, tuple(parts))], raw, ())
 
 
 def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -235,83 +159,13 @@ def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     return raw, resolved
 
 
-def _unknown_options(cfg: DictConfig) -> Iterator[str]:
-    """Yield a message for each unknown option that Hydra would silently ignore."""
-    sources = cfg.hydra.runtime.config_sources if "hydra" in cfg else []
-    paths = [source.path for source in sources if source.provider not in ("hydra", "schema")]
-    folders = [Path(path.removeprefix("file://")) for path in paths]
-    for group, value in overridden(cfg).items():
-        # Only Hydra knows the contents of a package.
-        if group not in OPTIONAL or not all(map(Path.is_dir, folders)):
-            continue
-        chosen = yaml.safe_load(value)
-        names = {path.stem for folder in folders for path in (folder / group).glob("*.yaml")}
-        for name in chosen if isinstance(chosen, list) else [chosen]:
-            if name is not None and name not in names:
-                options = ", ".join(sorted(names))
-                yield f"{group}={name}, but it must be {options}; ~{group} removes the group"
-
-
-def _for_another(config: Mapping[str, Any], job: str) -> Iterator[str]:
-    """Yield a message for a corpus that is not of the task."""
-    data, task = config.get("data") or {}, config.get("task") or {}
-    tasks: Any = data.get("tasks") if isinstance(data, dict) else None
-    is_read = job in ("train", "evaluate", "adapt") and isinstance(tasks, list)
-    if is_read and task.get("name") not in tasks:
-        yield (
-            f"data={data.get('name')} is a corpus of task={' or task='.join(map(str, tasks))}, not "
-            f"of task={task.get('name')}; data.tasks=[{task.get('name')}] says that it is, too"
-        )
-
-
-def _epochs(config: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:
-    """Yield a message for a number of epochs that schedules do not know of."""
-    trainer = config["trainer"]
-    if "trainer.max_epochs" in given and "limit_train_batches" not in trainer:
-        epochs = shown(trainer["max_epochs"])
-        yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
-
-
-def _no_folder(cfg: DictConfig) -> Iterator[str]:
-    """Yield a message for a folder whose path is taken by a file."""
-    for key in ("outputs_dir", "cache_dir", "hydra.run.dir"):
-        path = Path(OmegaConf.select(cfg, key) or ".").expanduser()
-        present = next((part for part in (path, *path.parents) if part.exists()), None)
-        if present and not present.is_dir():
-            yield f"{key}={path}, but {present} is a file: give a folder, which may be new"
-            return  # the others are below it
-
-
-def _not_adaptable(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message for an encoder that is to be adapted but is no pretrained biLM."""
-    encoder = config["encoder"]
-    is_bilm = {"options", "weights"} <= encoder.keys() and encoder.get("pretrained", True)
-    if config["elmo"]["adapt"] and not is_baseline(config) and not is_bilm:
-        yield (
-            f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM: "
-            "elmo.adapt=false reads it as it is"
-        )
-
-
-def _no_input(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message for a baseline without word representations."""
-    embed, has_vectors = config["embed"], config["vocab"]["vectors"]
-    has_words = has_vectors or embed["word_dim"] or "char_dim" in embed
-    if is_baseline(config) and not has_words:
-        yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"
-
-
-def _unknown_monitor(task: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message if the task monitors neither a metric of its own nor that of a label."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torchmetrics warns of compute() before update()
-        try:
-            settings = {key: each for key, each in task["metric"].items() if key not in HYDRAS}
-            names = [*_locate(task["metric"]["_target_"])((), **settings).compute()]
-        except Exception:  # a metric that cannot compute before an update
-            return
-    if task["monitor"] not in names and "/" not in task["monitor"]:
-        yield f"task.monitor={task['monitor']}, but it must be {', '.join(names)}"
+def _of_section(section: type[Section], values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the settings that are wrong, missing or unknown."""
+    for path, kind, reason in misfits(values, section):
+        node = reduce(lambda node, name: node[name], path[:-1], values)
+        if kind != "extra_forbidden" or "_target_" not in node:  # else it is an argument
+            value = node.get(path[-1], MISSING)
+            yield Fault(".".join(path), value, kind, f"but it must {reason}")
 
 
 def _of_classes(node: Mapping[str, Any], prefix: str = "") -> Iterator[Fault]:
@@ -324,22 +178,25 @@ def _of_classes(node: Mapping[str, Any], prefix: str = "") -> Iterator[Fault]:
             arguments = _arguments(target)
         except Exception as error:  # importing a user's module may raise any error
             cause = str(error.__cause__ or error).partition("\n")[0]
-            reason = f"but it cannot be imported: {cause}"
-            yield Fault(f"{prefix}_target_", target, reason=reason)
+            yield Fault(
+                f"{prefix}_target_", target, "import", f"but it cannot be imported: {cause}"
+            )
     for name, value in node.items():
         key, hint = f"{prefix}{name}", arguments.get(name)
         if name in HYDRAS:
             continue
         if "**" not in arguments and name in own - {*arguments} and value is not None:
             reason = f"but the arguments of {target} are {', '.join(arguments)}"
-            yield Fault(key, value, reason=reason)
+            yield Fault(key, value, "argument", reason)
         elif isinstance(value, dict) and (hint is None or "_target_" in value):
             yield from _of_classes(value, f"{key}.")
         elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
             for number, each in enumerate(value):
                 yield from _of_classes(each, f"{key}.{number}.") if isinstance(each, dict) else ()
-        elif hint is not None and (value == MISSING or not fits(value, hint)):
-            yield Fault(key, value, hint)
+        elif hint is not None and value == MISSING:
+            yield Fault(key, value, "missing")
+        elif hint is not None and (wrong := misfits(value, hint)):
+            yield Fault(key, value, wrong[0].kind, f"but it must {wrong[0].reason}")
 
 
 @cache
@@ -360,12 +217,110 @@ def _arguments(target: str) -> dict[str, Any]:
     }
 
 
-def _origin(key: str, raw: Any) -> str:
-    """Return the key whose value this one repeats, or the key itself."""
-    node: Any = raw
-    for name in key.split("."):
-        if not isinstance(node, dict) or name not in node:
-            return key
-        node = node[name]
-    repeated = re.fullmatch(r"\$\{([\w.]+)\}", node) if isinstance(node, str) else None
-    return _origin(repeated[1], raw) if repeated else key
+def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[str]) -> list[str]:
+    """Return a message for each wrong setting, once for a value that several settings repeat.
+
+    A task's settings for its own `embed` and `rnn` are ignored if others are chosen.
+    """
+    lines: dict[str, str] = {}
+    values = dict(leaves(raw))
+    for fault in found:
+        key, kind = fault.key, fault.kind
+        is_read = re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw))
+        is_anothers = key.startswith(("embed.", "rnn.")) and key not in given
+        if not ((kind == "extra_forbidden" and is_read) or (kind == "argument" and is_anothers)):
+            while repeated := re.fullmatch(r"\$\{([\w.]+)\}", str(values.get(key))):
+                key = repeated[1]
+            lines.setdefault(key, _message(fault, key, values))
+    return [*lines.values()]
+
+
+def _message(fault: Fault, key: str, values: Mapping[str, Any]) -> str:
+    """Return what is wrong with a setting whose value stands under a key."""
+    value, reason = fault.value, fault.reason
+    if value == MISSING:
+        return f"{key} is missing: set {key}=VALUE"
+    if fault.kind == "extra_forbidden":
+        return unknown_key(key, shown(value), [each for each in values if not below(each, (key,))])
+    if key != fault.key:
+        reason = reason.replace("but it must", f"but {fault.key} must")
+    if fault.kind == "string_type" and type(value) in (int, float):
+        reason += f"; quote a name that is a number: {key}=\"'{value}'\""
+    return f"{key}={shown(value)}, {reason}"
+
+
+def applied(cfg: DictConfig) -> list[str]:
+    """Return a line for each optional option that a run has without being asked for it."""
+    hydra, given = composition(cfg), overridden(cfg)
+    chosen = hydra.runtime.choices if hydra else {}
+    return [
+        f"{group} {chosen[group]} applied; ~{group} leaves it out"
+        for group in OPTIONAL
+        if group not in given and chosen.get(group) in _options(cfg, group)
+    ]
+
+
+def _options(cfg: DictConfig, group: str) -> set[str]:
+    """Return the names of a group's options, as far as they are in folders: Hydra alone knows the
+    contents of a package.
+    """
+    hydra = composition(cfg)
+    sources = hydra.runtime.config_sources if hydra else ()
+    folders = [Path(source.path.removeprefix("file://"), group) for source in sources]
+    return {path.stem for folder in folders for path in folder.glob("*.yaml")}
+
+
+def _unknown_options(cfg: DictConfig) -> Iterator[str]:
+    """Yield a message for each unknown option that Hydra would silently ignore."""
+    given = overridden(cfg)
+    for group in given.keys() & OPTIONAL:
+        chosen, names = yaml.safe_load(given[group]), _options(cfg, group)
+        for name in chosen if isinstance(chosen, list) else [chosen]:
+            if name is not None and name not in names:
+                options = ", ".join(sorted(names))
+                yield f"{group}={name}, but it must be {options}; ~{group} removes the group"
+
+
+# Checks of several settings together, when each is right: the message, or "".
+
+
+def _anothers_corpus(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
+    data, task = config.get("data") or {}, config["task"].get("name")
+    tasks = data.get("tasks") or [task]
+    if job not in ("train", "evaluate", "adapt") or task in tasks:
+        return ""
+    return (
+        f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
+        f"task={task}; data.tasks=[{task}] says that it is, too"
+    )
+
+
+def _other_epochs(config: Mapping[str, Any], _: str, given: Collection[str]) -> str:
+    """Schedules read `fit.max_epochs` alone."""
+    trainer = config["trainer"]
+    if "trainer.max_epochs" not in given or "limit_train_batches" in trainer:
+        return ""
+    epochs = shown(trainer["max_epochs"])
+    return f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
+
+
+def _not_adaptable(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
+    encoder = config["encoder"]
+    is_bilm = {"options", "weights"} <= encoder.keys() and encoder.get("pretrained", True)
+    if job != "train" or is_bilm or is_baseline(config) or not config["elmo"]["adapt"]:
+        return ""
+    return (
+        f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM: "
+        "elmo.adapt=false reads it as it is"
+    )
+
+
+def _no_input(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
+    embed = config["embed"]
+    has_words = config["vocab"]["vectors"] or embed["word_dim"] or "char_dim" in embed
+    if job != "train" or has_words or not is_baseline(config):
+        return ""
+    return "embed.word_dim=0 without an encoder: the task has no input; set one of them"
+
+
+TOGETHER = (_anothers_corpus, _other_epochs, _not_adaptable, _no_input)

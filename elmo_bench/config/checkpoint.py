@@ -27,7 +27,7 @@ from elmo_bench.training.module import TaskModule
 
 from . import build, check, inputs
 from .trusted import ADDRESS, check_plain, check_task, corpus, described, options, places
-from .types import fits
+from .types import misfits
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
@@ -133,7 +133,7 @@ def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     if type(config.get("seed")) is not int:
         raise ValueError(f"{source}: its run.config.seed is not an integer")
     for key, hint in (("parameters", dict[str, int]), ("inputs", dict[str, str])):
-        if not fits(run.get(key, {}), hint):
+        if misfits(run.get(key, {}), hint):
             kind = "integers" if key == "parameters" else "strings"
             raise ValueError(f"{source}: its run.{key} is not a mapping to {kind}")
     return dict(run)

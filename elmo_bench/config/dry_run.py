@@ -5,19 +5,17 @@ downloaded.
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import duration, find_files
-from elmo_bench.runs import as_baseline, is_baseline, read_result
+from elmo_bench.runs import as_baseline, is_baseline
 from elmo_bench.training import wandb_logger
 
 from . import build, inputs, process
+from .check import applied
 
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")
 WITH_TRAINER = ("train", "evaluate", "predict")
@@ -31,27 +29,33 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     """
     process.silence()
     said: list[str] = []
-    corpus = "", 0  # the settings of the last one, and its number of tokens
+    corpora: dict[str, tuple[list[str], int]] = {}
     for config in {_settings(each): each for each in configs}.values():
         with inputs.as_run(config) as cfg:
             cfg.dry_run = True  # nothing is downloaded
             said += _checked(cfg)
-            if _job(cfg) != "train":
+            if cfg.job.get("name") != "train":
                 continue
-            if corpus[0] != (which := _settings(cfg, CORPUS)):
-                lines_of_corpus, tokens = _corpus(cfg)
-                said += lines_of_corpus
-                corpus = which, tokens
+            said += applied(cfg)
+            if (which := _settings(cfg, CORPUS)) not in corpora:
+                corpora[which] = _corpus(cfg)
+            of_corpus, tokens = corpora[which]
+            said += of_corpus
             if is_baseline(cfg):
                 as_baseline(cfg)
             else:
-                said += _encoder(cfg, corpus[1])
-            said += _time(cfg)
+                said += _encoder(cfg, tokens)
     return [*dict.fromkeys(said)]
 
 
-def _job(config: DictConfig) -> str:
-    return str(config.job.get("name"))
+def _settings(config: DictConfig, keys: Sequence[str] = ()) -> str:
+    """These settings as text, by default all; without those of `SAME`."""
+    chosen = [str(each) for each in keys or config if each not in ("hydra", "run_dir")]
+    content = OmegaConf.masked_copy(config, chosen)
+    for key in SAME:
+        if OmegaConf.select(content, key, throw_on_resolution_failure=False) is not None:
+            OmegaConf.update(content, key, None)
+    return OmegaConf.to_yaml(content)
 
 
 def _checked(cfg: DictConfig) -> Iterator[str]:
@@ -60,7 +64,7 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
         path = OmegaConf.select(cfg, key)
         if path and not Path(path).expanduser().exists():
             raise FileNotFoundError(f"{key}={path}: no such file")
-    if _job(cfg) in WITH_TRAINER:
+    if cfg.job.get("name") in WITH_TRAINER:
         local = cfg.copy()
         if "wandb" in (local.get("logger") or {}):  # which writes a folder when it is made
             wandb_logger.check_installed()
@@ -72,19 +76,6 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
             check(cfg)
     except inputs.NotHereError as missing:
         yield f"{missing}; what needs it was not checked"
-
-
-def _settings(config: DictConfig, keys: Sequence[str] = ()) -> str:
-    """These settings as text, by default all; without those of `SAME`."""
-    chosen = OmegaConf.masked_copy(
-        config, [str(each) for each in keys or config if each != "hydra"]
-    )
-    OmegaConf.set_struct(chosen, False)
-    chosen.run_dir = None
-    for key in SAME:
-        if OmegaConf.select(chosen, key, throw_on_resolution_failure=False) is not None:
-            OmegaConf.update(chosen, key, None)
-    return OmegaConf.to_yaml(chosen)
 
 
 def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
@@ -145,21 +136,3 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         f"layer store: {tokens:,} tokens x {len(layers)} layers x {dim} x {cfg.store.dtype} "
         f"= {size / 1e9:.2f} GB; {shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"
     )
-
-
-def _time(cfg: DictConfig) -> Iterator[str]:
-    """A line on how long the last run of this task, corpus and encoder below `outputs_dir` took."""
-    results = find_files(Path(cfg.outputs_dir), "result.json")
-    for path in sorted(results, key=lambda path: path.stat().st_mtime, reverse=True):
-        with suppress(OSError, ValueError):  # a file of another kind, or damaged
-            result = read_result(path)
-            total = result.get("seconds", {}).get("total")  # an evaluation has none
-            if total is not None and _names(result["config"]) == _names(cfg):
-                task, data, encoder = _names(cfg)
-                took = duration(total)
-                yield f"task={task} data={data} encoder={encoder} took {took} in {path.parent}"
-                return
-
-
-def _names(config: Any) -> tuple[str, str, str]:
-    return config["task"]["name"], config["data"]["name"], config["encoder"]["name"]

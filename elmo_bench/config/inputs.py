@@ -184,11 +184,16 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
         ) from error
 
 
+def composition(cfg: DictConfig) -> Any:
+    """Return Hydra's own part of a config, or of the one that runs; None without either."""
+    return cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
+
+
 def overridden(cfg: DictConfig) -> dict[str, str]:
     """Return the values that the command line sets, by key; in a sweep, the run's config lists
     them.
     """
-    hydra = cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
+    hydra = composition(cfg)
     overrides: Any = OmegaConf.to_container(hydra.overrides.task) if hydra else ()
     return {key_of(override): override.partition("=")[2] for override in overrides}
 

@@ -3,14 +3,11 @@
 The arguments of classes, also of a user's, are in their signatures; `check.py` compares both.
 """
 
-import re
-from collections.abc import Iterator
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from annotated_types import Ge, Le, MinLen, Predicate
-from pydantic import BaseModel, ConfigDict, create_model
+from annotated_types import Ge, Le, MinLen
+from pydantic import BaseModel, ConfigDict, StringConstraints, create_model
 
 from elmo_bench.files import (
     Count,
@@ -48,7 +45,7 @@ Directions = Annotated[
     list[Literal["forward", "backward"]], MinLen(1), "[forward], [backward] or [forward,backward]"
 ]
 Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
-Numbers = Annotated[str, Predicate(re.compile(r"\d+(,\d+)*").fullmatch), "numbers such as '0,1'"]
+Numbers = Annotated[str, StringConstraints(pattern=r"^\d+(,\d+)*$"), "numbers such as '0,1'"]
 Batches = Natural | Probability | None
 Precision = (
     Literal["32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true", "bf16"]
@@ -331,6 +328,7 @@ def run(**hints: Any) -> type[Run]:
 
 JOBS: dict[str, type[Run]] = {
     "adapt": run(out=Folder),
+    "archive": run(runs=Files, output=File),
     "cache": run(clear=Text | list[Text]),
     "diff": run(
         a=Folder,
@@ -352,7 +350,6 @@ JOBS: dict[str, type[Run]] = {
     ),
     "evaluate": run(run_dir=Folder, checkpoint=File, split=Split),
     "export": run(output=File, dtype=Formatted),
-    "keep": run(runs=Files, output=File),
     "neighbours": run(
         input=File,
         sentence=Text,
@@ -387,36 +384,15 @@ JOBS: dict[str, type[Run]] = {
     "score": run(gold=File, predicted=File),
     "train": Train,
 }
-WITHOUT_A_MODEL = ("report", "keep", "score", "diff", "cache", "ontonotes")
+WITHOUT_A_MODEL = ("report", "archive", "score", "diff", "cache", "ontonotes")
 
 
 @cache
-def types(section: type[Section] = Run) -> dict[str, Any]:
-    """Return the type of each setting of a section and of those below it, by its dotted key."""
-    return dict(_types(section))
-
-
-def _types(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, hint in get_type_hints(section, include_extras=True).items():
-        if is_section(hint := without_null(hint)):
-            yield from _types(hint, f"{prefix}{name}.")
-        elif name in section.model_fields:
-            yield f"{prefix}{name}", hint
-
-
-def without_null(hint: Any) -> Any:
-    """Return the section, or the sections by name, of a setting that may also be null; any other
-    type as it is.
-    """
-    first, *_ = *get_args(hint), None
-    is_union = get_origin(hint) in (Union, UnionType)
-    return first if is_union and (is_section(first) or get_origin(first) is dict) else hint
-
-
-def is_section(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Section)
-
-
-def own_keys(job: str) -> set[str]:
-    """Return the keys that a job has in addition to those of all jobs."""
-    return types(JOBS[job]).keys() - types().keys()
+def keys(section: type[Section] = Run) -> frozenset[str]:
+    """Return the dotted keys of a section's settings, with those below it."""
+    found: set[str] = set()
+    for name, field in section.model_fields.items():
+        hints = (field.annotation, *get_args(field.annotation))
+        inner = [hint for hint in hints if isinstance(hint, type) and issubclass(hint, Section)]
+        found |= {f"{name}.{key}" for key in keys(inner[0])} if inner else {name}
+    return frozenset(found)

@@ -1,106 +1,77 @@
-"""Whether a value is of a type, and the valid values in words.
-
-A type is a Python hint. A string in an `Annotated` describes the valid values if the hint alone is
-not enough.
-"""
+"""Whether a value is of a type, in pydantic's words, and how it is written on a command line."""
 
 import json
-import types
-from collections.abc import Collection
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from elmo_bench.files import Number, either
-
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+# What pydantic calls a value of JSON, and how a config has it.
+WORDS = {
+    "a valid array": "a list",
+    "an object": "{KEY:VALUE}",
+    "a valid boolean": "true or false",
+    "a valid integer": "an integer",
+    "a valid ": "a ",
+    "False": "false",
+}
 
 
-def fits(value: object, hint: Any) -> bool:
-    """Whether a value of a config is of a type; a path is a text there, and a tuple a list."""
+class Misfit(NamedTuple):
+    """A part of a value that is wrong: its path in it, pydantic's kind of error, and what it must
+    be.
+    """
+
+    path: tuple[str, ...]
+    kind: str
+    reason: str
+
+
+def misfits(value: object, hint: Any) -> list[Misfit]:
+    """Return what is not of a type; a path is a text in a config, and a tuple a list.
+
+    >>> from elmo_bench.files import Dropout
+    >>> misfits({"a": 1}, dict[str, Dropout | bool])
+    [Misfit(path=('a',), kind='less_than', reason='be less than 1 or be true or false')]
+    """
     try:
-        _adapter(hint).validate_json(json.dumps(value))
-    except ValidationError:
-        return False
-    return True
+        _adapter(hint).validate_json(json.dumps(value, default=str))
+    except ValidationError as error:
+        errors: dict[tuple[str, ...], list[Any]] = {}
+        for each in error.errors():
+            errors.setdefault(_path(value, each["loc"]), []).append(each)
+        return [Misfit(path, each[0]["type"], _words(each)) for path, each in errors.items()]
+    return []
 
 
 @cache
 def _adapter(hint: Any) -> Any:
-    return TypeAdapter(hint, config=STRICT)
+    is_model = isinstance(hint, type) and issubclass(hint, BaseModel)
+    return TypeAdapter(hint, config=None if is_model else STRICT)
 
 
-def may_be(hint: Any) -> str:
-    """Describe the valid values of a type in words.
-
-    >>> from elmo_bench.files import Dropout
-    >>> may_be(Dropout | None), may_be(bool | Literal["auto"]), may_be(list[Number])
-    ('a number from 0 to less than 1 or null', 'true, false or auto', 'a list of numbers')
+def _path(value: Any, location: Sequence[str | int]) -> tuple[str, ...]:
+    """Return the keys on the way to an error, without the items of lists and the alternatives of a
+    type.
     """
-    return either(_alternatives(hint))
+    path: list[str] = []
+    for name in location:
+        if not isinstance(value, dict):
+            break
+        path.append(str(name))
+        value = value.get(name)
+    return tuple(path)
 
 
-def _alternatives(hint: Any) -> list[str]:
-    """Return the alternatives of a type."""
-    if hint in NAMES:
-        return NAMES[hint]
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return [words for part in arguments for words in _alternatives(part)]
-    if origin is Literal:
-        return [shown(value) for value in arguments]
-    if origin is Annotated:
-        base, *metadata = arguments
-        if said := [text for text in metadata if isinstance(text, str)]:
-            return said
-        return [_range(_alternatives(base)[0], metadata)]
-    if origin is dict or (isinstance(hint, type) and issubclass(hint, BaseModel)):
-        return NAMES[dict]
-    if origin is not None and arguments:  # lists and other sequences
-        return [f"a list of {_plural(may_be(arguments[0]))}"]
-    return [getattr(hint, "__name__", str(hint))]
-
-
-NAMES: dict[Any, list[str]] = {
-    int: ["an integer"],
-    float: ["a number"],
-    Number: ["a number"],
-    bool: ["true", "false"],
-    str: ["a string"],
-    Path: ["a path"],
-    type(None): ["null"],
-    None: ["null"],
-    dict: ["{KEY:VALUE}"],
-    list: ["a list"],
-}
-
-
-def _range(kind: str, bounds: Collection[Any]) -> str:
-    """Describe a kind of number with its bounds; the length of a list is not mentioned."""
-    names = ("ge", "gt", "le", "lt")
-    given = {name: getattr(each, name) for each in bounds for name in names if hasattr(each, name)}
-    match given:
-        case {"ge": low, "lt": high}:
-            return f"{kind} from {low} to less than {high}"
-        case {"ge": low, "le": high}:
-            return f"{kind} from {low} to {high}"
-        case {"gt": low, "le": high}:
-            return f"{kind} greater than {low} and at most {high}"
-        case {"gt": low, "lt": high}:
-            return f"{kind} greater than {low} and less than {high}"
-        case {"ge": low}:
-            return f"{kind}, {low} or more"
-        case {"gt": low}:
-            return f"{kind} greater than {low}"
-    return kind
-
-
-def _plural(words: str) -> str:
-    for one in ("an integer", "a number", "a string", "a file", "a folder"):
-        words = words.replace(one, f"{one.partition(' ')[2]}s")
-    return words
+def _words(errors: Sequence[Any]) -> str:
+    """Return what a value must be by the errors of all alternatives of its type."""
+    messages = [each["msg"].partition(" should ")[2] or each["msg"] for each in errors]
+    said = " or ".join(dict.fromkeys(messages))
+    for theirs, ours in WORDS.items():
+        said = said.replace(theirs, ours)
+    return said
 
 
 def shown(value: Any) -> str:

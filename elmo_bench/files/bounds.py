@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 MAX_SIZE = 65_536  # of a layer; larger values are typing errors
 Count = Annotated[int, Ge(1)]
 Size = Annotated[int, Ge(1), Le(MAX_SIZE)]  # units, filters, dimensions, layers
-Number = int | float  # integers count as numbers
+Number = float  # or an integer
 Dropout = Annotated[Number, Ge(0), Lt(1)]
 Probability = Annotated[Number, Ge(0), Le(1)]
 Share = Annotated[Number, Gt(0), Le(1)]  # above 0, at most 1

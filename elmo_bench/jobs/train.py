@@ -19,6 +19,7 @@ from pytorch_lightning.callbacks import (
 )
 
 from elmo_bench.config import adaptation, again, build, checkpoint, inputs
+from elmo_bench.config.check import applied
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone
@@ -81,6 +82,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
         as_baseline(cfg)
     if cfg.resume:
         again.move(cfg)
+    for line in applied(cfg):
+        log.info(line)
     Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)
     with (
         alone(Path(cfg.run_dir, "run"), "another process is running this run: waiting for it")

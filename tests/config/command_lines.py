@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
 # What each job needs, which Hydra cannot know.
 NEEDS = {
+    "archive": ["runs=a", "output=b.tar.xz"],
     "diff": ["a=a", "b=b"],
     "embed": ["input=a.txt", "output=b.hdf5"],
     "evaluate": ["checkpoint=best.ckpt"],

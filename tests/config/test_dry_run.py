@@ -1,6 +1,5 @@
 """`--dry-run` refuses what the run itself refuses, reads whole files, and keeps nothing."""
 
-import json
 import re
 
 import pytest
@@ -65,7 +64,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ("job=diff a={d}/runs b={d}/runs", "a={d}/runs: no finished run"),
         ("job=cache clear=layer", "clear=layer, but it must be all, or a list of layers"),
         ("job=pretrain text=files text.files.train={d}/blank.txt", "contains only blank lines"),
-        ("job=adapt encoder=none out={d}/o data.size=2", "encoder=none has no biLM files"),
+        ("job=adapt encoder=none out={d}/o data.size=2", "encoder.options is empty: give a"),
         ("job=score gold={d}/train.conll predicted={d}/paper.pdf", "paper.pdf"),
         ("job=perplexity encoder=mini input={d}/blank.txt", "contains only blank lines"),
         ("job=neighbours encoder=mini input={d}/text.txt sentence=It word=he", "word=he occurs 0"),
@@ -145,19 +144,3 @@ def test_what_is_right_is_kept_as_it_is(folder, command):
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert {path: after[path] for path in before} == before
     assert all("cache" in path.parts for path in after.keys() - before.keys())
-
-
-def test_how_long_an_earlier_run_took(folder):
-    """The last one of this task, corpus and encoder; files of other kinds are passed over."""
-    command = "data.size=2 encoder=none"
-    assert "took" not in dry_run(folder, command)
-    names = {"task": {"name": "ner", "monitor": "f1"}, "data": {"name": "sample"}}
-    for run, encoder, seconds in (("a", "none", 42.0), ("b", "mini", 7.0)):
-        config = names | {"encoder": {"name": encoder}}
-        result = {"metrics": {}, "config": config, "seed": 1, "seconds": {"total": seconds}}
-        path = folder / "outputs" / run / "result.json"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(result))
-    (folder / "outputs" / "result.json").write_text("[]")
-    said = f"task=ner data=sample encoder=none took 42 s in {folder}/outputs/a"
-    assert said in dry_run(folder, command)

@@ -7,54 +7,52 @@ from pathlib import Path
 import pytest
 
 from elmo_bench.config import check
-from elmo_bench.config.check import dry_run_lines, expand_home, faults
+from elmo_bench.config.check import applied, dry_run_lines, expand_home, faults
 from elmo_bench.files import fetch_path
 
 from .command_lines import ROOT, composed
 
 WRONG = [
     # What passed in silence.
-    ("seed=null", "seed=null, but it must be an integer from 0 to less than 4294967296"),
-    ("elmo.at=[]", "elmo.at=[], but it must be [input], [output] or [input,output]"),
+    ("seed=null", "seed=null, but it must be an integer"),
+    ("elmo.at=[]", "elmo.at=[], but it must have at least 1 item"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
-    ("fraction=0", "fraction=0, but it must be a number greater than 0 and at most 1"),
-    ("fit.batch_tokens=0", "fit.batch_tokens=0, but it must be an integer, 1 or more, or null"),
+    ("fraction=0", "fraction=0, but it must be greater than 0"),
     ("logger.csv=3", "logger.csv=3, but it must be {KEY:VALUE}"),
     (
         "outputs_dir=2024",
-        "outputs_dir=2024, but it must be a folder; quote a name that is a number",
+        "outputs_dir=2024, but it must be a string; quote a name that is a number",
     ),
     ("recipe=foo", "recipe=foo, but it must be finetune_bert"),
-    ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true, false or fallback"),
-    ("elmo.l2=nan", "elmo.l2=nan, but it must be a number, 0 or more"),
+    ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true or false or be 'fallback'"),
+    ("elmo.l2=nan", "elmo.l2=nan, but it must be a finite number"),
     # What ended in a traceback.
-    ("adapt.lr=word", "adapt.lr=word, but it must be a number greater than 0"),
-    ("elmo.mix=1.5", "elmo.mix=1.5, but it must be all, top, uniform, none, the number of a layer"),
-    ("rnn.num_layers=0", "rnn.num_layers=0, but it must be an integer from 1 to 65536"),
-    ("task.monitor=foo", "task.monitor=foo, but it must be precision, recall, f1"),
-    ("tables={x:{where:a}} job=report", "tables.x.where=a, but it must be {KEY:VALUE} or null"),
-    ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it must be a list of [WIDTH"),
-    ("job=embed", "input is missing: set input=VALUE, a file"),
+    ("adapt.lr=word", "adapt.lr=word, but it must be a number"),
+    (
+        "elmo.mix=1.5",
+        "elmo.mix=1.5, but it must be 'all', 'top', 'uniform' or 'none' or be an inte",
+    ),
+    ("rnn.num_layers=0", "rnn.num_layers=0, but it must be greater than or equal to 1"),
+    ("tables={x:{where:a}} job=report", "tables.x.where=a, but it must be {KEY:VALUE}"),
+    ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it must be greater than or"),
+    ("job=embed", "input is missing: set input=VALUE"),
     ("fit.batch_size=${foo.bar}", "fit.batch_size: Interpolation key 'foo.bar' not found"),
     ("+data.files.valid=a data=files", "there is no setting data.files.valid; did you mean"),
-    ("data=files data.files.dev=[a,b]", "data.files.dev=[a,b], but it must be a file or null"),
-    (
-        "+task.model.foo=3",
-        "task.model.foo=3, but the arguments of tasks.ner.model.BiLstmCrf are backbone, labels",
-    ),
+    ("data=files data.files.dev=[a,b]", "data.files.dev=[a,b], but it must be a string"),
+    ("+task.model.foo=3", "task.model.foo=3, but the arguments of tasks.ner.model.BiLstmCrf are"),
     ("task.model._target_=tasks.ner.model.Foo", "task.model._target_=tasks.ner.model.Foo, but"),
     ("+elmo.dropuot=0.1", "there is no setting elmo.dropuot; did you mean elmo.dropout=0.1?"),
     ("+fit.batch=3", "there is no setting fit.batch; did you mean fit.batch_size=3?"),
     ("+trainer.fast_dev_run=true", "trainer.fast_dev_run=true, but it must be false"),
+    (
+        "trainer.devices=x",
+        "trainer.devices=x, but it must be an integer or be 'auto' or -1 or be a list",
+    ),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.model=3", "task.model=3, but it must be {KEY:VALUE}"),
-    ("embed.width={a:1}", "embed.width={a:1}, but it must be an integer"),
-    (
-        "task.optimizer.rho=0.5",
-        "task.optimizer.rho=0.5, but the arguments of torch.optim.Adam are params, lr",
-    ),
-    ("task=sst5 task.classes=4", "task.classes=4, but it must be 2, 3 or 5"),
+    ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but the arguments of torch.optim.Adam are"),
+    ("task=sst5 task.classes=4", "task.classes=4, but task.read.train.classes must be 2, 3 or 5"),
 ]
 
 
@@ -73,25 +71,21 @@ def test_all_faults_are_said_at_once():
 def test_a_value_that_others_repeat_is_named_once():
     (line,) = faults(composed("task.patience=0"))
     assert line.startswith("task.patience=0, ")
-
-
-def test_a_value_that_is_right_where_it_stands_is_named_where_it_is_wrong():
-    """A word vector encoder reads one file, the task's own vectors may be several."""
     (line,) = faults(composed("encoder=static", "vocab.vectors=[a,b]"))
-    assert line.startswith("encoder.vectors=[a,b], but it must be a string")
+    assert line == "vocab.vectors=[a,b], but encoder.vectors must be a string"
 
 
 @pytest.mark.parametrize(
     "overrides",
     [
         ["elmo.mix=[0,2]", "elmo.at=[output]", "store.max_bytes=null", "fit.batch_tokens=null"],
-        ["embed.word_dim=0", "fraction=1", "elmo.l2=0", "finetune.lr=0", "trainer.devices=2"],
+        ["embed.word_dim=0", "fraction=1", "elmo.l2=0", "trainer.devices=2"],
         ["task=sst5", "task.phrases=1", "task.model.maxout=4", "~recipe", "task.classes=2"],
         ["job=report", "runs=[a,b]", "rows=task", "baseline=[none,0]", "where={task:ner}"],
         ["encoder=transformer", "encoder.model=bert", "encoder.pooling=mean", "encoder.window=8"],
         ["optimizer=adamw", "task.optimizer.betas=[0.9,0.99]", "trainer.precision=bf16-mixed"],
         ["+trainer.limit_train_batches=0.5", "vocab.vectors=[a,b]", "elmo.norm=word"],
-        ["task=squad", "embed=words", "rnn=bilstm"],
+        ["task=squad", "embed=words", "rnn=bilstm", "finetune=full", "finetune.lr=0"],
         ["trainer.precision=bf16", "trainer.devices='0,1'", "+trainer.limit_val_batches=0"],
         ["trainer.precision=16", "trainer.devices=[0]", "data.name=2003", "recipe='finetune_bert'"],
         ["recipe=[finetune_bert,sample_ner]", "trainer.gradient_clip_val=0"],
@@ -110,9 +104,16 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
     (tmp_path / "encoder" / "own.yaml").write_text(own)
     lines = faults(composed(f"hydra.searchpath=[file://{tmp_path}]", "encoder=own"))
     assert lines == [
-        "encoder.hidden_size=0, but it must be an integer from 1 to 65536",
+        "encoder.hidden_size=0, but it must be greater than or equal to 1",
         "encoder.size=3, but the arguments of elmo_bench.nn.BiLstm are input_size, hidden_size, num_layers, dropout",
     ]
+
+
+def test_recipes_that_apply_by_themselves_are_said():
+    assert applied(composed()) == ["recipe sample_ner applied; ~recipe leaves it out"]
+    said = applied(composed("rnn=identity", "recipe=finetune_bert"))
+    assert said == ["head identity_ner applied; ~head leaves it out"]
+    assert applied(composed("data=wikigold")) == applied(composed("~recipe")) == []
 
 
 def test_what_cannot_be_compared_is_not_run(monkeypatch):
@@ -189,11 +190,3 @@ def test_a_path_in_the_home_folder(monkeypatch):
     expand_home(cfg)
     assert cfg.hydra.run.dir == "."
     assert cfg.runs == ["/home/me/a", "b/"]
-
-
-@pytest.mark.parametrize("key", ["outputs_dir", "cache_dir"])
-def test_a_folder_where_a_file_lies(tmp_path, key):
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "folder"):
-        (fault,) = faults(composed(f"{key}={path}"))
-        assert fault.startswith(f"{key}={path}, but {tmp_path}/file is a file")
