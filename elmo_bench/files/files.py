@@ -49,19 +49,18 @@ def scratch_path(path: Path) -> Iterator[Path]:
     OSError, which names `path`, if the folder cannot be made.
     """
     remove_scratch(path.parent, glob.escape(path.name))
-    while True:
+    held = None
+    while held is None:  # another process may just have removed the folder
         try:
-            folder = tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent)
+            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(path)) from error
-        with folder as name:
-            if (held := hold(Path(name))) is None:  # another process has just removed it
-                continue
-            try:
-                yield Path(name, path.name)
-            finally:
-                os.close(held)
-            return
+        held = hold(folder)
+    try:
+        yield folder / path.name
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
 
 
 def remove_scratch(folder: Path, name: str = "*") -> None:
@@ -76,38 +75,31 @@ def remove_scratch(folder: Path, name: str = "*") -> None:
 def find_files(folder: str | Path, pattern: str) -> list[Path]:
     """Return the files in or below a folder whose names match a pattern, sorted.
 
-    Those that `atomic` has not finished are no files yet, and folders that go meanwhile, such as
-    its scratch folders, are skipped. Linked folders are searched, each once; a folder that cannot
-    be read is named in the log.
+    Those that `atomic` has not finished are no files yet. Linked folders are searched, each once;
+    a folder that cannot be read is named in the log.
     """
-    files, seen = list[Path](), set[tuple[int, int]]()
-    for inside, folders, names in os.walk(folder, onerror=_unread, followlinks=True):
-        with suppress(OSError):  # it has just gone
-            about = Path(inside).stat()
-            if (about.st_dev, about.st_ino) in seen:  # a link, perhaps to a folder above it
-                folders.clear()
-                continue
-            seen.add((about.st_dev, about.st_ino))
+    files, seen = list[Path](), set[str]()
+    for inside, folders, names in os.walk(folder, onerror=_log_unread, followlinks=True):
+        if (real := os.path.realpath(inside)) in seen:  # a link, perhaps to a folder above it
+            folders.clear()
+            continue
+        seen.add(real)
         folders.sort()
-        files += [
-            Path(inside, name)
-            for name in fnmatch.filter(names, pattern)
-            if not Path(inside).name.startswith(f".{name}-")
-        ]
+        for name in fnmatch.filter(names, pattern):
+            if not Path(inside).name.startswith(f".{name}-"):
+                files.append(Path(inside, name))
     return sorted(files)
 
 
-def _unread(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+def _log_unread(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # it has just gone
         log.warning(
             "%s cannot be read: its files are left out (%s)", error.filename, error.strerror
         )
 
 
 def hold(folder: Path) -> int | None:
-    """Return a descriptor that protects a folder from `remove_unheld` until it is closed; None if
-    the folder no longer exists.
-    """
+    """Return a descriptor that protects a folder from `remove_unheld`; None if it has gone."""
     try:
         held = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:

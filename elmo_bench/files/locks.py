@@ -1,15 +1,11 @@
 """Locks between processes on any machine: a file beside what is worked on."""
 
 import logging
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-
-from .files import write_text
 
 log = logging.getLogger(__name__)
 
@@ -42,29 +38,23 @@ def is_taken(path: str | Path) -> bool:
 
 @contextmanager
 def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
-    """Hold `path`.lock; raise OSError if another process holds it.
+    """Hold `path`.lock; raise OSError, which begins with `what`, if another process holds it.
 
-    The error begins with `what` and names the process and machine from `path`.owner. The lock file
-    is deleted after the block. With `marks`, it stays if the block fails, as a mark of unfinished
-    work.
+    The lock file is deleted after the block. With `marks`, it stays if the block fails, as a mark
+    of unfinished work.
     """
-    lock, owner = FileLock(f"{path}.lock"), Path(f"{path}.owner")
+    lock = FileLock(f"{path}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        try:
-            holder = owner.read_text(encoding="utf-8")
-        except (OSError, ValueError):  # the owner is just acquiring or releasing the lock
-            holder = "another process"
         raise OSError(
-            f"{what}: {holder} is writing to it; wait until it ends, or choose another name"
+            f"{what}: another process holds {path}.lock and is writing to it; wait until it ends, "
+            "or choose another name"
         ) from error
     try:
-        write_text(owner, f"process {os.getpid()} on {socket.gethostname()}")
         yield
         marks = False
     finally:
-        owner.unlink(missing_ok=True)
         if not marks:
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()

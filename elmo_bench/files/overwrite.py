@@ -30,23 +30,18 @@ def check_output(
         raise ValueError(f"{key}={output} is a folder: give a file name")
     if not path.exists():
         return
+    came = ""
     for name, given in inputs.items():
         if given and Path(given).exists() and path.samefile(given):
-            raise ValueError(
-                f"{key}={output} is also {name}={given}, which would be overwritten; give "
-                "another file name"
-            )
-    if path.stat().st_size and not is_own(path):
-        raise ValueError(
-            f"{key}={output} exists and was not written by this job: choose another name, "
-            "or delete it first"
-        )
+            came = f"is also {name}={given}, which would be overwritten: choose another name"
+    if not came and path.stat().st_size and not is_own(path):
+        came = "exists and was not written by this job: delete it, or choose another name"
+    if came:
+        raise ValueError(f"{key}={output} {came}")
 
 
 def begins(pattern: str) -> Callable[[Path], bool]:
-    """Return a function that checks whether the beginning of a file matches; dots match
-    everything.
-    """
+    """Return a function that checks how a file begins; dots match everything."""
 
     def matches(path: Path) -> bool:
         with path.open("rb") as file:
@@ -62,9 +57,9 @@ def check_bilm_folder(key: str, folder: Path, own: Collection[str]) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{key}={folder} is not a folder")
     is_own = any((folder / name).exists() for name in own)
-    theirs = [name for name in (*RUN, *(() if is_own else BILM)) if (folder / name).exists()]
-    if theirs:
-        raise ValueError(
-            f"{key}={folder} contains {theirs[0]}, which this job did not write: choose "
-            "another folder"
-        )
+    for name in (*RUN, *(() if is_own else BILM)):
+        if (folder / name).exists():
+            raise ValueError(
+                f"{key}={folder} contains {name}, which this job did not write: choose "
+                "another folder"
+            )

@@ -3,9 +3,11 @@
 import logging
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from rich.console import RenderableType
 from rich.progress import Progress, TaskID
 
 from .words import duration
@@ -24,64 +26,40 @@ class Lines:
 
     def at(self, work: str, done: int | float, total: int | float | None) -> None:
         """So much of the `total`, where that is known, is done."""
-        now = time.monotonic()
         if self.before is None:
             self.before = done
-        if now - self.said < PAUSE or sys.stderr.isatty():
-            return
-        self.said = now
-        log.info(self.line(work, done, total))
+        if time.monotonic() - self.said >= PAUSE and not sys.stderr.isatty():
+            self.said = time.monotonic()
+            log.info(self.line(work, done, total))
 
     def line(self, work: str, done: int | float, total: int | float | None) -> str:
         """Return the line, which says how long the rest will take."""
-        new = done - (self.before or 0)
-        return _line(work, done, total, time.monotonic() - self.begun, new)
-
-
-def _line(
-    work: str, done: int | float, total: int | float | None, seconds: float, new: int | float
-) -> str:
-    """How far the work is, and how long the rest takes if `new` of it took so many seconds.
-
-    >>> _line("training", 30, 120, 60.0, 20)
-    'training: 30 of 120, about 4.5 minutes left'
-    """
-    if total is None:
-        return f"{work}: {done:,.0f} so far"
-    left = f", about {duration(seconds * (total - done) / new)} left" if new > 0 else ""
-    return f"{work}: {done:,.0f} of {total:,.0f}{left}"
+        if total is None:
+            return f"{work}: {done:,.0f} so far"
+        left, new = "", done - (self.before or 0)
+        if new > 0:
+            seconds = (time.monotonic() - self.begun) * (total - done) / new
+            left = f", about {duration(seconds)} left"
+        return f"{work}: {done:,.0f} of {total:,.0f}{left}"
 
 
 class Bars(Progress):
     """The bars of rich; without a terminal it would be silent until the end."""
 
     def __init__(self, *columns: Any, **settings: Any) -> None:
+        self.lines: defaultdict[TaskID, Lines] = defaultdict(Lines)
         super().__init__(*columns, **settings)
-        self.lines: dict[TaskID, Lines] = {}
 
-    def add_task(self, *about: Any, **settings: Any) -> TaskID:
-        task = super().add_task(*about, **settings)
-        self.lines[task] = Lines()
-        self._say(task)
-        return task
-
-    def advance(self, task_id: TaskID, advance: int | float = 1) -> None:
-        super().advance(task_id, advance)
-        self._say(task_id)
-
-    def update(self, task_id: TaskID, **changes: Any) -> None:
-        super().update(task_id, **changes)
-        self._say(task_id)
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Log what is due; rich calls this whenever it draws the bars, in a terminal or not."""
+        for task in self.tasks:
+            self.lines[task.id].at(task.description, task.completed, task.total)
+        return super().get_renderables()
 
     def line(self, number: TaskID) -> str:
         """Return how far a task is, and how long the rest takes."""
-        task = self._tasks[number]
+        task = self.tasks[number]
         return self.lines[number].line(task.description, task.completed, task.total)
-
-    def _say(self, number: TaskID) -> None:
-        task = self._tasks[number]
-        if not self.disable:
-            self.lines[number].at(task.description, task.completed, task.total)
 
 
 def watched(work: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:

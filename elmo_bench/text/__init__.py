@@ -1,9 +1,7 @@
 from .conll import Row as Row, read_blocks as read_blocks
 from .conll2012 import (
-    FEWEST_COLUMNS as FEWEST_COLUMNS,
     MIN_COLUMNS as MIN_COLUMNS,
     NO_WORD as NO_WORD,
-    PAIR as PAIR,
     bracket_spans as bracket_spans,
     read_documents as read_documents,
 )
@@ -19,12 +17,6 @@ from .lines import (
     read_bytes as read_bytes,
     read_lines as read_lines,
     read_objects as read_objects,
-)
-from .records import (
-    check_same as check_same,
-    is_predicted as is_predicted,
-    paired as paired,
-    tags_of as tags_of,
 )
 from .sentences import (
     chunks as chunks,
@@ -43,8 +35,10 @@ from .spans import (
 )
 from .tokenize import (
     BRACKETS as BRACKETS,
+    are_words as are_words,
     tokenize as tokenize,
     tokenize_with_offsets as tokenize_with_offsets,
+    unescape as unescape,
     words_of as words_of,
 )
 from .vectors import (

@@ -4,15 +4,15 @@ import re
 import reprlib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 # NLTK recognises only straight quotes. Single-character replacements keep offsets valid.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", '""""' + "''''")
 _FINE = re.compile(r"""(-|[‐-―−]|[£€¥¢₹]|[/~"“”„‟]|``|''|['‘’](?!\w))""")
 # Brackets as the Penn Treebank writes them.
-BRACKETS = str.maketrans(
-    {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
-)
+_BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+BRACKETS = str.maketrans(_BRACKETS)
+_UNESCAPED = {escaped: bracket for bracket, escaped in _BRACKETS.items()}
 # A web address ends at its last letter, digit or slash, and thus before a full stop or bracket.
 _ADDRESS = re.compile(r"""(?:https?://|www\.)[^\s<>"]*[\w/]""", re.IGNORECASE)
 # NLTK expects single sentences, so it splits only the text's last full stop. We split others, too,
@@ -52,12 +52,27 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
     words = record.get("tokens")
     if words is None and isinstance(record.get("text"), str):
         words = tokenize(record["text"])
-    if isinstance(words, list) and words and all(isinstance(w, str) and w for w in words):
-        return words
-    raise ValueError(
-        f"{source}: a record must have 'tokens', a list of words, or without it 'text', and "
-        f"neither may be empty; this record is {reprlib.repr(dict(record))}"
-    )
+    if not are_words(words):
+        raise ValueError(
+            f"{source}: a record must have 'tokens', a list of words, or without it 'text', and "
+            f"neither may be empty; this record is {reprlib.repr(dict(record))}"
+        )
+    return words
+
+
+def are_words(value: object) -> TypeGuard[list[str]]:
+    """Whether a value of JSON is a list of at least one word, none of them empty."""
+    is_list = isinstance(value, list) and bool(value)
+    return is_list and all(isinstance(word, str) and word for word in value)
+
+
+def unescape(word: str) -> str:
+    r"""Return a word of the Penn Treebank as it stands in a text.
+
+    >>> [unescape(word) for word in ("-LRB-", r"and\/or")]
+    ['(', 'and/or']
+    """
+    return _UNESCAPED.get(word, word.replace("\\/", "/").replace("\\*", "*"))
 
 
 def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:

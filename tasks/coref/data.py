@@ -6,7 +6,7 @@ Axes: B sentences of the batch, N words of a document, M mentions.
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, zip_longest
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -19,35 +19,25 @@ from torch import Tensor
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import (
     BRACKETS,
-    FEWEST_COLUMNS,
     MIN_COLUMNS,
-    PAIR,
     Row,
     Vocab,
-    check_same,
-    is_predicted,
-    paired,
+    are_words,
+    part_sentences,
     read_documents,
+    tokenize,
 )
 
-from .mentions import (
-    Clusters,
-    Mention,
-    add_mentions,
-    cells_of,
-    is_mention,
-    merge,
-    size,
-    without_repeats,
-)
+from .mentions import Clusters, Mention, add_mentions, cells_of, merge, size, without_repeats
 
 log = logging.getLogger(__name__)
 
 # The genres of OntoNotes; any other genre has the number len(GENRES).
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 WORD, SPEAKER = 3, 9  # columns
+FEWEST_COLUMNS = 5  # document, part, number, word and cluster, as in the scorer's own tests
 FEW = 0.2  # the share of documents without a mention above which a corpus may lack annotation
-_ENDING, _CLOSING = (".", "!", "?"), ('"', "'", "''", "”", "’", ")", "]")
+KEYS = {"sentences", "text", "speakers", "id"}  # of an unlabelled record
 _SLASHED = {"/.": ".", "/?": "?"}  # spelling in some spoken texts of OntoNotes
 
 
@@ -62,7 +52,6 @@ class Example:
     speakers: tuple[tuple[str, ...], ...]
     clusters: tuple[tuple[Mention, ...], ...]
     source: str
-    written: tuple[tuple[str, ...], ...] = ()  # the sentences as in the input of job=predict
 
     units = ("document",)
 
@@ -107,9 +96,7 @@ class Batch(NamedTuple):
     documents: list[Document]
 
 
-def read(
-    path: Path, *, annotated: bool = False, min_columns: int = FEWEST_COLUMNS
-) -> Iterator[Example]:
+def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     """Yield the documents of a file, part by part.
 
     With `annotated`, a document of which no part has a mention is left out; its parts must follow
@@ -119,7 +106,7 @@ def read(
     sentence, and, with the file, for a document without sentences.
     """
     repeated = num_parts = num_empty = num_left_out = 0
-    for _, document in groupby(_documents(path, min_columns), lambda part: part.document):
+    for _, document in groupby(_documents(path), lambda part: part.document):
         parts = list(document)
         if annotated and not any(part.clusters for part in parts):
             num_left_out += len(parts)
@@ -132,29 +119,17 @@ def read(
     if num_left_out:
         log.info("%s: %d documents without a mention are left out", path, num_left_out)
     if num_empty:
-        is_few = num_empty <= FEW * num_parts
+        is_many = num_empty > FEW * num_parts
         hint = ": if they are not annotated, leave them out, or the model learns to find none"
-        level = logging.INFO if is_few else logging.WARNING
-        counts = f"{num_empty} of {num_parts} documents have no mention{'' if is_few else hint}"
-        log.log(level, "%s: %s", path, counts)
+        counts = f"{num_empty} of {num_parts} documents have no mention{hint if is_many else ''}"
+        log.log(logging.WARNING if is_many else logging.INFO, "%s: %s", path, counts)
     if repeated:
-        log.warning(
-            "%s: %d mentions are in two clusters; such clusters are merged",
-            path,
-            repeated,
-        )
+        log.warning("%s: %d mentions are in two clusters; such clusters are merged", path, repeated)
 
 
-def read_gold(path: Path) -> Iterator[Example]:
-    """Yield the documents as `read` does, also of a file of two columns, document and cluster, as
-    the tests of the official scorer have them; their words are empty.
-    """
-    return read(path, min_columns=PAIR)
-
-
-def _documents(path: Path, min_columns: int) -> Iterator[Example]:
+def _documents(path: Path) -> Iterator[Example]:
     """Yield the documents with the clusters of the file, in the order in which they begin."""
-    for document in read_documents(path, min_columns=min_columns):
+    for document in read_documents(path, min_columns=FEWEST_COLUMNS):
         if not document.sentences:
             raise ValueError(
                 f"{path}: document {document.id} part {document.part} has no sentences; remove it"
@@ -168,16 +143,15 @@ def _documents(path: Path, min_columns: int) -> Iterator[Example]:
             document=document.id,
             part=document.part,
             header=document.header,
-            sentences=tuple(tuple(_word(row) for row in rows) for rows in document.sentences),
-            speakers=tuple(tuple(_speaker(row) for row in rows) for rows in document.sentences),
+            sentences=tuple(tuple(map(_word, rows)) for rows in document.sentences),
+            speakers=tuple(tuple(map(_speaker, rows)) for rows in document.sentences),
             clusters=tuple(tuple(cluster) for cluster in clusters.values()),
             source=f"{path}:{document.sentences[0][0].line}",
         )
 
 
 def _word(row: Row) -> str:
-    word = row.columns[WORD] if len(row.columns) > PAIR else ""
-    return _SLASHED.get(word, word)
+    return _SLASHED.get(row.columns[WORD], row.columns[WORD])
 
 
 def _speaker(row: Row) -> str:
@@ -186,19 +160,14 @@ def _speaker(row: Row) -> str:
 
 
 def genre(document: str) -> int:
-    """Return the number of the genre that a document's name begins with, or len(GENRES).
-
-    >>> genre("nw/wsj/24/wsj_2400"), genre("GUM_news_iodine")
-    (3, 7)
-    """
+    """Return the number of the genre that a document's name begins with, or len(GENRES)."""
     return GENRES.index(document[:2]) if document[:2] in GENRES else len(GENRES)
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of documents (the paper uses one per batch)."""
     sentences = [sentence for example in examples for sentence in example.sentences]
-    documents = [_document(example) for example in examples]
-    return Batch(tokens(sentences, vocab), documents)
+    return Batch(tokens(sentences, vocab), [_document(example) for example in examples])
 
 
 def _document(example: Example) -> Document:
@@ -267,29 +236,25 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
-    """Read the clusters from a file written by `write` (in any order) or job=predict.
+    """Read the clusters from a file written by `write`, in any order.
 
     As in the official scorer, a gold mention that is in several predicted clusters counts only in
     the first of them, and the number of such mentions is logged. Raises ValueError for an unknown
     document or one whose sentences differ in length, with the file and the document's first line,
     and for a missing document, with the file.
     """
-    if is_predicted(path, "sentences", "clusters"):
-        predicted = [_predicted(*pair) for pair in paired(path, examples)]
-    else:
-        documents = {document.name: document for document in _documents(path, PAIR)}
-        for name in sorted(documents.keys() - {example.name for example in examples}):
-            raise ValueError(f"{documents[name].source}: {name} is not one of the gold documents")
-        for example in examples:
-            if example.name not in documents:
-                raise ValueError(f"{path}: {example.name} of {example.source} is missing")
-            _check_lengths(documents[example.name], example)
-        predicted = [documents[example.name].clusters for example in examples]
-    kept = [
-        without_repeats(clusters, example.clusters)
-        for clusters, example in zip(predicted, examples, strict=True)
-    ]
-    if repeated := sum(map(size, predicted)) - sum(map(size, kept)):
+    documents = {document.name: document for document in _documents(path)}
+    for name in sorted(documents.keys() - {example.name for example in examples}):
+        raise ValueError(f"{documents[name].source}: {name} is not one of the gold documents")
+    kept, repeated = [], 0
+    for example in examples:
+        if example.name not in documents:
+            raise ValueError(f"{path}: {example.name} of {example.source} is missing")
+        document = documents[example.name]
+        _check_lengths(document, example)
+        kept.append(without_repeats(document.clusters, example.clusters))
+        repeated += size(document.clusters) - size(kept[-1])
+    if repeated:
         log.warning(
             "%s: %d mentions are in two clusters; they are removed from the later one, as by the "
             "official scorer",
@@ -301,57 +266,40 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
 
 def _check_lengths(document: Example, example: Example) -> None:
     """Raise ValueError unless the document's sentences are as long as the gold document's."""
-    lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
-    for number, (length, right) in enumerate(zip(lengths, expected, strict=False), 1):
-        if length != right:
+    lengths, expected = (map(len, each.sentences) for each in (document, example))
+    for number, pair in enumerate(zip_longest(lengths, expected, fillvalue=0), 1):
+        if pair[0] != pair[1]:
             raise ValueError(
-                f"{document.source}: sentence {number} of {document.name} has {length} words, "
-                f"but that of {example.source} has {right}"
+                f"{document.source}: sentence {number} of {document.name} has {pair[0]} words, "
+                f"but that of {example.source} has {pair[1]}"
             )
-    if len(lengths) != len(expected):
-        raise ValueError(
-            f"{document.source}: {document.name} has {len(lengths)} sentences, but that of "
-            f"{example.source} has {len(expected)}"
-        )
-
-
-def _predicted(record: dict[str, Any], source: str, example: Example) -> Clusters:
-    sentences = [list(sentence) for sentence in example.sentences]
-    check_same(record, "sentences", sentences, source, example.source)
-    count, clusters = sum(map(len, example.sentences)), record["clusters"]
-    if not (
-        isinstance(clusters, list)
-        and all(_is_list(c) and all(is_mention(m, count) for m in c) for c in clusters)
-    ):
-        raise ValueError(
-            f"{source}: clusters must be a list of lists of mentions [first, last], word numbers "
-            f"from 0 to {count - 1}, but it is {shown(clusters)}"
-        )
-    return [list({(first, last) for first, last in cluster}) for cluster in clusters]
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
     """Read an unlabelled example from `{"sentences": [["Ann", "left"]]}` or `{"text": "Ann left"}`.
 
-    A text is split into sentences at line ends and after `.`, `!` or `?` with directly following
-    closing quotes and brackets. The model reads its brackets as the treebank's. Optional keys are
-    `"speakers"`, a name for each sentence, and `"id"`, which may begin with a genre. Raises
-    ValueError, with `source`, for any other record.
+    A text is split into sentences at line ends and after `.`, `!` or `?` with following closing
+    quotes and brackets; its brackets become the treebank's. Optional keys are `"speakers"`, a name
+    for each sentence, and `"id"`, which may begin with a genre. Raises ValueError, with `source`,
+    for any other record.
     """
-    _check_keys(record, source)
-    written = record["sentences"] if "sentences" in record else _sentences(record["text"], source)
-    if not (
-        _is_list(written)
-        and all(_is_list(s) and all(isinstance(w, str) and w for w in s) for s in written)
-    ):
+    if record.keys() - KEYS or ("sentences" in record) == ("text" in record):
         raise ValueError(
-            f"{source}: sentences must be a list of non-empty lists of words, but it is "
-            f"{shown(written)}"
+            f"{source}: keys {sorted(record)}, but a record must have sentences or text, and may "
+            "have speakers and id"
         )
-    sentences = written
-    if "text" in record:
-        sentences = [[word.translate(BRACKETS) for word in sentence] for sentence in written]
-    speakers = _speakers(record, len(sentences), source)
+    sentences = _sentences(record["text"]) if "text" in record else record["sentences"]
+    if not (isinstance(sentences, list) and sentences and all(map(are_words, sentences))):
+        raise ValueError(
+            f"{source}: sentences must be a list of non-empty lists of words, and text a string "
+            f"with words, but it is {shown(record.get('sentences', record.get('text')))}"
+        )
+    speakers = record.get("speakers", ["-"] * len(sentences))
+    if not are_words(speakers) or len(speakers) != len(sentences):
+        raise ValueError(
+            f"{source}: speakers must be {len(sentences)} names, one for each sentence, but it is "
+            f"{shown(speakers)}"
+        )
     document = str(record.get("id", ""))
     pairs = zip(speakers, sentences, strict=True)
     return Example(
@@ -362,53 +310,14 @@ def parse(record: dict[str, Any], source: str) -> Example:
         speakers=tuple((name,) * len(sentence) for name, sentence in pairs),
         clusters=(),
         source=source,
-        written=tuple(map(tuple, written)),
     )
 
 
-def _check_keys(record: dict[str, Any], source: str) -> None:
-    if unknown := sorted(record.keys() - {"sentences", "text", "speakers", "id"}):
-        raise ValueError(
-            f"{source}: unknown keys {unknown}, but a record may only have sentences or "
-            "text, speakers and id"
-        )
-    if ("sentences" in record) == ("text" in record):
-        raise ValueError(
-            f"{source}: keys {sorted(record)}, but a record must have either sentences or text"
-        )
-
-
-def _speakers(record: dict[str, Any], count: int, source: str) -> list[str]:
-    speakers = record.get("speakers", ["-"] * count)
-    if not (
-        _is_list(speakers) and len(speakers) == count and all(isinstance(s, str) for s in speakers)
-    ):
-        raise ValueError(
-            f"{source}: speakers must be {count} names, one for each sentence, but it is "
-            f"{shown(speakers)}"
-        )
-    return speakers
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value)
-
-
-def _sentences(text: object, source: str) -> list[list[str]]:
-    from elmo_bench.text import tokenize_with_offsets  # needed for `text` only
-
-    if not isinstance(text, str):
-        raise ValueError(f"{source}: text must be a string, not {text!r}")
-    sentences: list[list[str]] = []
-    for line in text.splitlines():
-        ended, last = True, -1
-        for token, start, end in tokenize_with_offsets(line):
-            closes = token in _CLOSING and start == last
-            if ended and not closes:
-                sentences.append([])
-            sentences[-1].append(token)
-            ended, last = token in _ENDING or (ended and closes), end
-    return sentences
+def _sentences(text: object) -> list[list[str]]:
+    """Return the sentences of a text; none if it is no text."""
+    lines = text.splitlines() if isinstance(text, str) else []
+    parts = (part for line in lines for part in part_sentences(tokenize(line)))
+    return [[word.translate(BRACKETS) for word in part] for part in parts]
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
@@ -417,10 +326,9 @@ def render(example: Example, prediction: Clusters) -> dict[str, Any]:
     A cluster is a list of mentions, `[position of the first word, position of the last]`, counted
     from 0 over the whole document. `mentions` has the words of the same mentions, by cluster.
     """
-    sentences = example.written or example.sentences
-    words = [word for sentence in sentences for word in sentence]
+    words = [word for sentence in example.sentences for word in sentence]
     return {
-        "sentences": [list(sentence) for sentence in sentences],
+        "sentences": [list(sentence) for sentence in example.sentences],
         "clusters": [[list(mention) for mention in cluster] for cluster in prediction],
         "mentions": [
             [" ".join(words[first : last + 1]) for first, last in cluster] for cluster in prediction

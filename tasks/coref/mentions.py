@@ -36,30 +36,29 @@ def add_mentions(
     """
     opened: dict[str, list[int]] = defaultdict(list)
     for position, row in enumerate(rows):
-        cell = row.columns[-1]
-        where = f"{path}:{row.line}"
+        cell, where = row.columns[-1], f"{path}:{row.line}"
         if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
-            raise ValueError(
-                f"{where}: coreference {shown(cell)}, but it must be -, or (12 and 12) and (12) "
-                "joined by |"
+            wrong = (
+                f"coreference {shown(cell)}, but it must be -, or (12 and 12) and (12) joined by |"
             )
+            raise ValueError(f"{where}: {wrong}")
         parts: list[str] = _BRACKET.findall(cell)
         for part in sorted(parts, key=lambda part: (part[0] != "(", part[-1] != ")")):
             cluster = part.strip("()")
+            mentions = clusters.setdefault(cluster, set())
             if part[0] == "(":
                 opened[cluster].append(position)
-                clusters.setdefault(cluster, set())
             if part[-1] == ")":
                 if not opened[cluster]:
                     raise ValueError(
                         f"{where}: {cluster}) ends a mention that does not begin in this sentence"
                     )
-                clusters[cluster].add((start + opened[cluster].pop(), start + position))
+                mentions.add((start + opened[cluster].pop(), start + position))
     for cluster, positions in opened.items():
-        if positions:
-            where = f"{path}:{rows[positions[0]].line}"
+        for position in positions:
             raise ValueError(
-                f"{where}: ({cluster} begins a mention that does not end in its sentence"
+                f"{path}:{rows[position].line}: ({cluster} begins a mention that does not end in "
+                "its sentence"
             )
 
 
@@ -107,11 +106,3 @@ def without_repeats(clusters: Clusters, gold: Clusters) -> list[list[Mention]]:
         kept.append(sorted(cluster - seen))
         seen |= cluster & counted
     return sorted(cluster for cluster in kept if cluster)
-
-
-def is_mention(value: object, count: int) -> bool:
-    """Whether a value of JSON is a mention in a document of `count` words."""
-    if not isinstance(value, list) or [type(end) for end in value] != [int, int]:
-        return False
-    first, last = value
-    return bool(0 <= first <= last < count)

@@ -20,13 +20,9 @@ from elmo_bench.text import (
     Row,
     Span,
     Vocab,
-    check_same,
-    is_predicted,
-    paired,
     read_blocks,
     spans_to_bioul,
     spans_to_iob2,
-    tags_of,
     tags_to_spans,
     words_of,
 )
@@ -78,32 +74,29 @@ def read(path: Path) -> Iterator[Example]:
     cannot be seen).
     """
     for rows in read_blocks(path):
-        _check(path, rows)
-        entities = tags_to_spans([row.columns[-1] for row in rows])
-        words, first = tuple(row.columns[0] for row in rows), rows[0]
-        yield Example(words, tuple(entities), f"{path}:{first.line}", first.document)
+        words, tags = _words(path, rows), [row.columns[-1] for row in rows]
+        source, document = f"{path}:{rows[0].line}", rows[0].document
+        yield Example(words, tuple(tags_to_spans(tags)), source, document)
 
 
-def _check(path: Path, rows: Sequence[Row]) -> None:
-    for row in rows:
-        if not row.columns[0] or " " in row.columns[0]:  # `write` could not write it
-            raise ValueError(
-                f"{path}:{row.line}: word {row.columns[0]!r}, but a word must not be empty "
-                "or contain spaces"
-            )
-        tag = row.columns[-1]
+def _words(path: Path, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the words of a sentence; raises ValueError for a word or tag of another form."""
+    for number, (word, *_, tag), _ in rows:
+        if not word or " " in word:  # `write` could not write it
+            wrong = f"word {word!r}, but a word must not be empty or contain spaces"
+            raise ValueError(f"{path}:{number}: {wrong}")
         if not re.fullmatch(r"O|[BI]-\S+", tag) or not tag.isprintable():
-            raise ValueError(
-                f"{path}:{row.line}: tag {shown(tag)}, but a tag must be O, B-TYPE or I-TYPE"
-            )
+            wrong = f"tag {shown(tag)}, but a tag must be O, B-TYPE or I-TYPE"
+            raise ValueError(f"{path}:{number}: {wrong}")
+    return tuple(row.columns[0] for row in rows)
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
     """Rename the entity types of an example; entities whose type is not in `names` are dropped."""
-    entities = (
-        span._replace(label=names[span.label]) for span in example.entities if span.label in names
+    known = (span for span in example.entities if span.label in names)
+    return replace(
+        example, entities=tuple(span._replace(label=names[span.label]) for span in known)
     )
-    return replace(example, entities=tuple(entities))
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
@@ -115,30 +108,21 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """Read the predicted tags from a file written by `write` (last column) or job=predict.
+    """Read the predicted tags, the last column, from a file written by `write`.
 
     Raises ValueError if its sentences differ from those of the examples, with file and line, or if
     their number does, with the file.
     """
-    if is_predicted(path, "tokens", "tags"):
-        return [_predicted(*pair) for pair in paired(path, examples)]
     blocks = list(read_blocks(path))
     if len(blocks) != len(examples):
         raise ValueError(f"{path}: {len(blocks)} sentences, but the gold file has {len(examples)}")
     for rows, example in zip(blocks, examples, strict=True):
-        words = tuple(row.columns[0] for row in rows)
-        if words != example.words:
+        if (words := _words(path, rows)) != example.words:
             raise ValueError(
                 f"{path}:{rows[0].line}: the sentence {' '.join(words)!r}, but {example.source} "
                 f"has {' '.join(example.words)!r}"
             )
-        _check(path, rows)
     return [[row.columns[-1] for row in rows] for rows in blocks]
-
-
-def _predicted(record: dict[str, Any], source: str, example: Example) -> list[str]:
-    check_same(record, "tokens", list(example.words), source, example.source)
-    return tags_of(record, len(example.words), source)
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
@@ -151,10 +135,7 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
-    """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`.
-
-    Raises ValueError, with `source`, for any other record.
-    """
+    """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
     return Example(tuple(words_of(record, source)), (), source)
 
 

@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -17,14 +16,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, check_same, is_predicted, read_objects
+from elmo_bench.text import Vocab, read_objects, tokenize, unescape
 
 log = logging.getLogger(__name__)
 
 LABELS = ("contradiction", "entailment", "neutral")
 UNLABELLED = "-"  # SNLI's mark of pairs without a gold label
 NO_CLASS = -100  # the ignore_index of cross-entropy
-ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 @dataclass(frozen=True)
@@ -76,23 +74,26 @@ def read(path: Path) -> Iterator[Example]:
     left_out = 0
     for number, record in read_objects(path):
         label, source = record.get("gold_label"), f"{path}:{number}"
-        if label not in (*LABELS, UNLABELLED):
-            raise ValueError(
-                f"{source}: gold_label {label!r}, but it must be one of {[*LABELS, UNLABELLED]}"
-            )
         if label == UNLABELLED:
             left_out += 1
+        elif label not in LABELS:
+            allowed = [*LABELS, UNLABELLED]
+            raise ValueError(f"{source}: gold_label {label!r}, but it must be one of {allowed}")
         else:
             yield _example(record, label, source, str(number))
     if left_out:
         log.info("%s: skipped %d pairs without a gold label", path, left_out)
 
 
-def _example(record: dict[str, Any], label: str, source: str, identity: str) -> Example:
-    premise, hypothesis = (_words(record, key, source) for key in ("sentence1", "sentence2"))
-    if record.get("pairID") is not None:
-        identity = str(record["pairID"])
-    return Example(premise, hypothesis, label, identity, source)
+def _example(record: dict[str, Any], label: str, source: str, default: str) -> Example:
+    identity = record.get("pairID")
+    return Example(
+        premise=_words(record, "sentence1", source),
+        hypothesis=_words(record, "sentence2", source),
+        label=label,
+        identity=default if identity is None else str(identity),
+        source=source,
+    )
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
@@ -107,19 +108,12 @@ def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
     if tree:
         sentence = leaves(tree, source)
     elif isinstance(sentence, str):
-        sentence = _tokenize(sentence)
+        sentence = tokenize(sentence)
     if not isinstance(sentence, list) or not all(isinstance(word, str) for word in sentence):
         raise ValueError(
             f"{source}: {key!r} must be a string or a list of tokens, but it is {shown(sentence)}"
         )
     return tuple(sentence) or ("",)
-
-
-@lru_cache(maxsize=1024)  # premises repeat: each has several hypotheses
-def _tokenize(text: str) -> list[str]:
-    from elmo_bench.text import tokenize
-
-    return tokenize(text)
 
 
 def leaves(tree: str, source: str) -> list[str]:
@@ -131,20 +125,18 @@ def leaves(tree: str, source: str) -> list[str]:
     ['A', 'lamp', 'shines', '.']
     """
     pieces = tree.split(" ")  # not split(): other white space may be part of a word
-    if pieces.count("(") != pieces.count(")"):
-        brackets = f"{pieces.count('(')} '(' but {pieces.count(')')} ')'"
-        raise ValueError(f"{source}: {brackets} in the binary parse {shown(tree)}")
     words = [piece for piece in pieces if piece not in ("", "(", ")")]
+    opening, closing = pieces.count("("), pieces.count(")")
     if wrong := [word for word in words if "(" in word or ")" in word]:
         raise ValueError(
-            f"{source}: {shown(wrong[0])} in the binary parse {shown(tree)}, but its brackets "
-            "must have spaces around them, and those of the text must be -LRB- and -RRB-"
+            f"{source}: {shown(wrong[0])} in the binary parse {shown(tree)}, but its brackets must "
+            "have spaces around them, and those of the text must be -LRB- and -RRB-"
         )
-    return [_unescape(word) for word in words]
-
-
-def _unescape(word: str) -> str:
-    return ESCAPES.get(word, word.replace("\\/", "/").replace("\\*", "*"))
+    if opening != closing:
+        raise ValueError(
+            f"{source}: {opening} '(' but {closing} ')' in the binary parse {shown(tree)}"
+        )
+    return [unescape(word) for word in words]
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
@@ -154,14 +146,13 @@ def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of pairs."""
-    labels = [
-        NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label)
-        for example in examples
-    ]
-    premise, hypothesis = (
-        tokens([example.sentences[k] for example in examples], vocab) for k in (0, 1)
+    return Batch(
+        premise=tokens([example.premise for example in examples], vocab),
+        hypothesis=tokens([example.hypothesis for example in examples], vocab),
+        labels=torch.tensor(
+            [vocab.label_id(one.label) if one.labels else NO_CLASS for one in examples]
+        ),
     )
-    return Batch(premise, hypothesis, torch.tensor(labels))
 
 
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
@@ -177,13 +168,11 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """Read the predicted labels from a file written by `write` or job=predict, in any order.
+    """Read the predicted labels from a file written by `write`, in any order.
 
-    Records of job=predict are matched by pairID or, without one, by the line number in the gold
-    file; predictions for pairs without a gold label are ignored. Raises ValueError, with file and
-    line, for an unknown label or pairID, a pairID with several predictions, or a sentence that
-    differs from the gold file's; without a line, for a pair without a prediction, or a gold file
-    in which pairs share a pairID.
+    Pairs are matched by pairID. Raises ValueError, with file and line, for an unknown label or
+    pairID or a pairID with several predictions; without a line, for a pair without a prediction, or
+    a gold file in which pairs share a pairID.
     """
     pairs = {example.identity: example for example in examples}
     if len(pairs) < len(examples):
@@ -192,38 +181,21 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
             "pairIDs; predictions are matched by pairID, so each pair needs its own"
         )
     labels: dict[str, str] = {}
-    for source, identity, label in _predicted(path, pairs):
-        if identity not in pairs:
-            raise ValueError(f"{source}: pairID {identity!r} is not in the gold file")
-        if identity in labels:
-            raise ValueError(f"{source}: pairID {identity!r} already has a prediction")
-        labels[identity] = label
-    for example in examples:
-        if example.identity not in labels:
-            raise ValueError(
-                f"{path}: no prediction for pairID {example.identity!r} of {example.source}"
-            )
-    return [labels[example.identity] for example in examples]
-
-
-def _predicted(path: Path, pairs: Mapping[str, Example]) -> Iterator[tuple[str, str, str]]:
-    """Yield the file and line, the pairID and the label of each prediction, but of job=predict's
-    none for other pairs.
-    """
-    from_predict = is_predicted(path, "sentence1", "sentence2", "label")
-    key = "label" if from_predict else "predicted_label"
     for number, record in read_objects(path):
-        source, identity = f"{path}:{number}", str(record.get("pairID"))
-        if from_predict:
-            identity = identity if identity in pairs else str(record.get("line"))
-            if identity not in pairs:
-                continue
-            pair = pairs[identity]
-            for name, words in zip(("sentence1", "sentence2"), pair.sentences, strict=True):
-                check_same(record, name, list(words), source, pair.source)
-        if (label := record.get(key)) not in LABELS:
-            raise ValueError(f"{source}: {key} {label!r}, but it must be one of {list(LABELS)}")
-        yield source, identity, label
+        identity, label = str(record.get("pairID")), record.get("predicted_label")
+        wrong = ""
+        if label not in LABELS:
+            wrong = f"predicted_label {label!r}, but it must be one of {list(LABELS)}"
+        elif identity not in pairs or identity in labels:
+            is_new = identity not in pairs
+            wrong = f"pairID {identity!r} {'is not in the gold file' if is_new else 'occurs twice'}"
+        if wrong:
+            raise ValueError(f"{path}:{number}: {wrong}")
+        labels[identity] = label
+    for identity, example in pairs.items():
+        if identity not in labels:
+            raise ValueError(f"{path}: no prediction for pairID {identity!r} of {example.source}")
+    return [labels[example.identity] for example in examples]
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
@@ -241,10 +213,9 @@ def render(example: Example, prediction: str) -> dict[str, Any]:
 
     Sentences are lists of tokens.
     """
-    premise, hypothesis = (list(sentence) for sentence in example.sentences)
     return {
         "pairID": example.identity,
-        "sentence1": premise,
-        "sentence2": hypothesis,
+        "sentence1": list(example.premise),
+        "sentence2": list(example.hypothesis),
         "label": prediction,
     }

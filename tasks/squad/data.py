@@ -20,8 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.files import read_json
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, check_same, is_predicted, paired
-from elmo_bench.text.tokenize import tokenize_with_offsets
+from elmo_bench.text import Vocab, tokenize_with_offsets
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +43,7 @@ class Paragraph:
 
 
 class Answer(NamedTuple):
-    """An answer and its character offsets in the paragraph (end exclusive).
-
-    Offsets are None for answers that are read from a file of predictions.
-    """
+    """An answer and its character offsets in the paragraph (end exclusive; None from a file)."""
 
     text: str
     start: int | None = None
@@ -99,10 +95,9 @@ def read(path: Path) -> Iterator[Example]:
     """Yield the questions of a file; a paragraph is one sequence, whatever its length.
 
     Answers that begin or end within a token are extended to whole tokens. Answers whose text
-    differs from the paragraph at their offset are kept. The numbers of both are logged, with the
-    first of the latter. Raises ValueError, with file and question, for a file that is not SQuAD
-    1.1, an answer that is not within the text or has no words, a text or question without words,
-    or a repeated id.
+    differs from the paragraph at their offset are kept. The numbers of both are logged. Raises
+    ValueError, with file and question, for a file that is not SQuAD 1.1, an answer that is not
+    within the text or has no words, a text or question without words, or a repeated id.
     """
     counts: Counter[str] = Counter()
     seen: set[str] = set()
@@ -112,15 +107,17 @@ def read(path: Path) -> Iterator[Example]:
         if identity in seen:
             raise ValueError(f"{source}: this id occurs twice, but ids must be unique")
         seen.add(identity)
-        yield _example(record, context, identity, source, group, counts)
+        question = _question(record, context, source)
+        answers = _field(record, "answers", list, source)
+        if not answers:
+            raise ValueError(f"{source}: no answers, but in SQuAD 1.1 every question has one")
+        texts = tuple(_field(answer, "text", str, source) for answer in answers)
+        spans = tuple(_span(answer, context, source, counts) for answer in answers)
+        yield Example(identity, context, question, texts, spans, source, group)
     log.info(
         "%s: %d questions, %d answers; %d begin or end within a token, "
         "%d differ from the text at their offset",
-        path,
-        len(seen),
-        counts["answers"],
-        counts["within"],
-        counts["differ"],
+        *(path, len(seen), counts["answers"], counts["within"], counts["differ"]),
     )
 
 
@@ -128,60 +125,41 @@ def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]
     """Yield each question's record, paragraph, location in the file, and group."""
     content = read_json(path, max_bytes=MAX_BYTES)
     for a, article in enumerate(_field(content, "data", list, f"{path}")):
-        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: data[{a}]")):
-            where = f"{path}: data[{a}].paragraphs[{p}]"
-            context = _paragraph(_field(paragraph, "context", str, where))
-            for q, record in enumerate(_field(paragraph, "qas", list, where)):
-                group = (f"data[{a}]", f"data[{a}].paragraphs[{p}]")
-                yield record, context, f"{where}.qas[{q}]", group
+        of_article = f"data[{a}]"
+        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: {of_article}")):
+            of_paragraph = f"{of_article}.paragraphs[{p}]"
+            context = _paragraph(paragraph, f"{path}: {of_paragraph}")
+            for q, record in enumerate(_field(paragraph, "qas", list, f"{path}: {of_paragraph}")):
+                yield (
+                    record,
+                    context,
+                    f"{path}: {of_paragraph}.qas[{q}]",
+                    (of_article, of_paragraph),
+                )
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
     """Return the value of a key; raises ValueError if it is missing or of another type."""
     if not isinstance(record, dict) or key not in record:
-        came = repr(record)[:60]
-        if isinstance(record, dict):
-            came = f"an object without {key!r}: it has {shown(sorted(record))}"
-        raise ValueError(f"{where}: expected an object with {key!r}, but got {came}")
+        raise ValueError(f"{where}: expected an object with {key!r}, but got {shown(record)}")
     if not isinstance(record[key], kind) or isinstance(record[key], bool):
-        raise ValueError(
-            f"{where}: {key!r} must be {KINDS[kind]}, but it is {repr(record[key])[:60]}"
-        )
+        raise ValueError(f"{where}: {key!r} must be {KINDS[kind]}, but it is {shown(record[key])}")
     return record[key]
 
 
-def _paragraph(text: str) -> Paragraph:
-    tokens = tokenize_with_offsets(text, fine=True)
-    words = tuple(_as_read(token.text) for token in tokens)
-    return Paragraph(text, words, tuple((token.start, token.end) for token in tokens))
+def _paragraph(record: Any, source: str) -> Paragraph:
+    text = _field(record, "context", str, source)
+    found = tokenize_with_offsets(text, fine=True)
+    words = tuple(_as_read(token.text) for token in found)
+    return Paragraph(text, words, tuple((token.start, token.end) for token in found))
 
 
 def _as_read(word: str) -> str:
     return '"' if word in ("``", "''") else word.translate(PLAIN)
 
 
-def _example(
-    record: Any,
-    context: Paragraph,
-    identity: str,
-    source: str,
-    group: tuple[str, ...],
-    counts: Counter[str],
-) -> Example:
-    question = _question(_field(record, "question", str, source), context, source)
-    answers = _field(record, "answers", list, source)
-    if not answers:
-        raise ValueError(f"{source}: no answers, but in SQuAD 1.1 every question has one")
-    texts = tuple(_field(answer, "text", str, source) for answer in answers)
-    starts = [_field(answer, "answer_start", int, source) for answer in answers]
-    spans = tuple(
-        _span(context, start, text, source, counts)
-        for start, text in zip(starts, texts, strict=True)
-    )
-    return Example(identity, context, question, texts, spans, source, group)
-
-
-def _question(text: str, context: Paragraph, source: str) -> tuple[str, ...]:
+def _question(record: Any, context: Paragraph, source: str) -> tuple[str, ...]:
+    text = _field(record, "question", str, source)
     words = tuple(_as_read(token.text) for token in tokenize_with_offsets(text, fine=True))
     if not words:
         raise ValueError(f"{source}: the question has no words: {text!r}")
@@ -190,32 +168,20 @@ def _question(text: str, context: Paragraph, source: str) -> tuple[str, ...]:
     return words
 
 
-def _span(context: Paragraph, start: int, text: str, source: str, counts: Counter[str]) -> Span:
+def _span(record: Any, context: Paragraph, source: str, counts: Counter[str]) -> Span:
     """Return the first and last token of an answer."""
-    end = start + len(text)
+    text = _field(record, "text", str, source)
+    start = _field(record, "answer_start", int, source)
+    end, size = start + len(text), len(context.text)
     first, last = token_span(context.offsets, start, end)
-    if not 0 <= start < len(context.text) or last < first or not text.strip():
+    if not 0 <= start < end <= size or last < first or not text.strip():
         raise ValueError(
-            f"{source}: the answer {text!r} at {start} contains no word of the context, "
-            f"which has {len(context.text)} characters"
-        )
-    if end > len(context.text):
-        raise ValueError(
-            f"{source}: the answer {text!r} at {start} ends at {end}, but the context ends at "
-            f"{len(context.text)}"
+            f"{source}: the answer {text!r} at {start} ends at {end}, but it must have a word and "
+            f"lie within the context, which has {size} characters"
         )
     counts["answers"] += 1
     counts["within"] += (context.offsets[first][0], context.offsets[last][1]) != (start, end)
-    if context.text[start:end] != text:
-        if not counts["differ"]:  # show the first one only
-            log.warning(
-                "%s: the answer is %r, but at %d the context has %r",
-                source,
-                text,
-                start,
-                context.text[start:end],
-            )
-        counts["differ"] += 1
+    counts["differ"] += context.text[start:end] != text
     return first, last
 
 
@@ -257,14 +223,10 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """Read the answers from a file written by `write` (matched by question id) or job=predict
-    (matched line by line; an `id`, if present, must be the example's).
+    """Read the answers from a file written by `write`, by question id.
 
-    Raises ValueError, with the file (and line), for a missing, unknown or differing id, another
-    number of lines, or an answer that is not text.
+    Raises ValueError, with the file, for a missing or unknown id, or an answer that is not text.
     """
-    if is_predicted(path, "answer", "start", "end"):
-        return [_predicted(*pair) for pair in paired(path, examples)]
     answers = read_json(path, max_bytes=MAX_BYTES)  # question id -> answer
     ids = {example.identity: None for example in examples}
     if missing := ids.keys() - answers.keys():
@@ -280,20 +242,14 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]
 
 
-def _predicted(record: dict[str, Any], source: str, example: Example) -> Answer:
-    if "id" in record:
-        check_same(record, "id", example.identity, source, example.source)
-    return Answer(_field(record, "answer", str, source))
-
-
 def parse(record: dict[str, Any], source: str) -> Example:
     """Read an unlabelled example from `{"question": text, "context": text}`.
 
     Lists of tokens are not accepted, since answers are substrings of the text. Raises ValueError,
     with `source`, for any other record, or if a text has no words.
     """
-    context = _paragraph(_field(record, "context", str, source))
-    question = _question(_field(record, "question", str, source), context, source)
+    context = _paragraph(record, source)
+    question = _question(record, context, source)
     return Example(source, context, question, (), (), source, (source,))
 
 

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +23,9 @@ from elmo_bench.text import (
     Span,
     Vocab,
     bracket_spans,
-    check_same,
-    is_predicted,
-    paired,
     read_documents,
     read_lines,
     spans_to_iob2,
-    tags_of,
     tags_to_spans,
     words_of,
 )
@@ -48,7 +45,6 @@ class Example:
     lemma: str
     arguments: tuple[Span, ...]
     source: str  # file and first line of the sentence, shared by its predicates
-    written: tuple[str, ...] = ()  # the words as in the input of job=predict
     document: str = ""
 
     units = "document", "sentence"
@@ -66,12 +62,8 @@ class Example:
     def labels(self) -> list[str]:
         """All BIO tags of the roles, with the C- and R- forms that other examples may have."""
         roles = {argument.label for argument in self.arguments}
-        bare = {role.removeprefix("C-").removeprefix("R-") for role in roles}
-        roles |= {
-            f"{prefix}{role}"
-            for role in bare
-            for prefix in (("", "C-") if role == "V" else ("", "C-", "R-"))
-        }
+        for role in {role.removeprefix("C-").removeprefix("R-") for role in roles}:
+            roles |= {role, f"C-{role}"} | ({f"R-{role}"} if role != "V" else set())
         return ["O", *(f"{prefix}-{role}" for role in sorted(roles) for prefix in "BI")]
 
     @property
@@ -98,24 +90,10 @@ def read(path: Path) -> Iterator[Example]:
     num_incomplete = 0
     for document in read_documents(path):
         for rows in document.sentences:
-            words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
-            columns = [
-                column
-                for column in range(FIRST_PREDICATE, len(rows[0].columns) - 1)
-                if any(row.columns[column] != "*" for row in rows)
-            ]
-            num_incomplete += sum(row.columns[ROLESET] != "-" for row in rows) > len(columns)
-            for column in columns:
-                arguments = tuple(bracket_spans(rows, column, path))
-                if all(argument.label != "V" for argument in arguments):
-                    raise ValueError(
-                        f"{source}: column {column + 1}, the arguments of a predicate, has no (V*"
-                    )
-                predicate = _predicate(arguments)
-                lemma = _lemma(rows, predicate)
-                yield Example(words, predicate, lemma, arguments, source, document=document.id)
-            if not columns:
-                yield Example(words, (), "-", (), source, document=document.id)
+            examples = list(_examples(rows, document.id, path))
+            num_predicates = sum(bool(example.predicate) for example in examples)
+            num_incomplete += sum(row.columns[ROLESET] != "-" for row in rows) > num_predicates
+            yield from examples
     if num_incomplete:
         log.warning(
             "%s: %d sentences have more rolesets (column %d) than columns of arguments",
@@ -125,17 +103,25 @@ def read(path: Path) -> Iterator[Example]:
         )
 
 
-def _predicate(arguments: Sequence[Span]) -> tuple[int, ...]:
-    """Return the positions of the words of V and C-V."""
-    return tuple(
-        k for role, start, end in arguments if role in ("V", "C-V") for k in range(start, end + 1)
-    )
-
-
-def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
-    """Return the lemma given at any word of the predicate, or else its first word."""
-    lemmas = [rows[position].columns[LEMMA] for position in predicate]
-    return next((lemma for lemma in lemmas if lemma != "-"), rows[predicate[0]].columns[WORD])
+def _examples(rows: Sequence[Row], document: str, path: Path) -> Iterator[Example]:
+    """Yield the examples of a sentence; a predicate is the words of its V and C-V."""
+    words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
+    has_predicate = False
+    for column in range(FIRST_PREDICATE, len(rows[0].columns) - 1):
+        if not (arguments := bracket_spans(rows, column, path)):
+            continue
+        has_predicate = True
+        if all(role != "V" for role, _, _ in arguments):
+            raise ValueError(
+                f"{source}: column {column + 1}, the arguments of a predicate, has no (V*"
+            )
+        of_predicate = (span for span in arguments if span.label in ("V", "C-V"))
+        predicate = [k for _, start, end in of_predicate for k in range(start, end + 1)]
+        lemmas = (rows[position].columns[LEMMA] for position in predicate)
+        lemma = next((lemma for lemma in lemmas if lemma != "-"), words[predicate[0]])
+        yield Example(words, tuple(predicate), lemma, tuple(arguments), source, document)
+    if not has_predicate:
+        yield Example(words, (), "-", (), source, document)
 
 
 def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
@@ -144,23 +130,19 @@ def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str 
     >>> complete_labels({"ARG0": ["A0", "A9"]})["C-ARG0"]
     ['C-A0', 'C-A9']
     """
-    listed = {
-        ours: [names] if isinstance(names, str) else list(names) for ours, names in labels.items()
-    }
-    prefixed = {
-        f"{prefix}-{ours}": [f"{prefix}-{name}" for name in names]
-        for ours, names in listed.items()
-        for prefix in "CR"
-    }
-    return {"V": "V", "C-V": "C-V", **prefixed, **labels}
+    complete: dict[str, str | Sequence[str]] = {"V": "V", "C-V": "C-V"}
+    for ours, given in labels.items():
+        names = [given] if isinstance(given, str) else given
+        for prefix in ("C-", "R-"):
+            complete[f"{prefix}{ours}"] = [f"{prefix}{name}" for name in names]
+    return complete | dict(labels)
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example:
     """Rename the roles of an example; arguments whose role is not in `names` are dropped."""
-    arguments = (
-        span._replace(label=names[span.label]) for span in example.arguments if span.label in names
-    )
-    return replace(example, arguments=tuple(arguments))
+    known = (span for span in example.arguments if span.label in names)
+    arguments = tuple(span._replace(label=names[span.label]) for span in known)
+    return replace(example, arguments=arguments)
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
@@ -219,74 +201,48 @@ def _brackets(tags: Sequence[str]) -> list[str]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """Read the predicted tags from a file written by `write` or job=predict.
+    """Read the predicted tags from a file written by `write`.
 
-    job=predict writes no records for sentences without a predicate; their tags are all O. Raises
-    ValueError if words or predicates differ from those of the examples, with file and line, or if
-    sentences are missing at the end, with the file.
+    Raises ValueError if words or predicates differ from those of the examples, with file and line,
+    or if sentences are missing at the end, with the file.
     """
-    if is_predicted(path, "tokens", "predicate", "tags"):
-        with_predicate = [example for example in examples if example.predicate]
-        answers = iter([_predicted(*pair) for pair in paired(path, with_predicate)])
-        return [
-            next(answers) if example.predicate else ["O"] * len(example.words)
-            for example in examples
-        ]
-    blocks, predictions = _blocks(path), []
+    lines = ((number, line.strip(" \t")) for number, line in read_lines(path))
+    blocks = (
+        block for is_sentence, block in groupby(lines, lambda line: line[1] != "") if is_sentence
+    )
+    predictions = []
     for sentence in _sentences(examples):
-        rows = next(blocks, None)
-        if rows is None:
+        rows = [Row(number, _GAP.split(cells)) for number, cells in next(blocks, ())]
+        if not rows:
             raise ValueError(f"{path}: the file ends before the sentence of {sentence[0].source}")
         _check_fit(rows, sentence, path)
         for column, example in enumerate(sentence, 1):
             spans = bracket_spans(rows, column, path) if example.predicate else []
             predictions.append(spans_to_iob2(spans, len(rows)))
-    for rows in blocks:
+    for (number, _), *_ in blocks:
         raise ValueError(
-            f"{path}:{rows[0].line}: more sentences than the gold file, which ends at "
+            f"{path}:{number}: more sentences than the gold file, which ends at "
             f"{examples[-1].source}"
         )
     return predictions
 
 
-def _predicted(record: dict[str, Any], source: str, example: Example) -> list[str]:
-    check_same(record, "tokens", list(example.words), source, example.source)
-    check_same(record, "predicate", list(example.predicate), source, example.source)
-    return tags_of(record, len(example.words), source)
-
-
-def _blocks(path: Path) -> Iterator[list[Row]]:
-    block: list[Row] = []
-    for number, line in read_lines(path):
-        if cells := line.strip(" \t"):
-            block.append(Row(number, _GAP.split(cells)))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
 def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> None:
     """Raise ValueError unless the rows have the words and predicates of one sentence's examples."""
-    example, where = sentence[0], f"{path}:{rows[0].line}"
-    length = len(example.words)
-    if len(rows) != length:
-        raise ValueError(
-            f"{where}: a sentence of {len(rows)} words, but {example.source} has {length}"
-        )
-    expected = [other.predicate[0] for other in sentence if other.predicate]
+    where, gold, num_words = f"{path}:{rows[0].line}", sentence[0].source, len(sentence[0].words)
+    if len(rows) != num_words:
+        raise ValueError(f"{where}: a sentence of {len(rows)} words, but {gold} has {num_words}")
+    expected = [example.predicate[0] for example in sentence if example.predicate]
     for row in rows:
         if len(row.columns) != 1 + len(expected):
             raise ValueError(
                 f"{path}:{row.line}: {len(row.columns)} columns, but it must have "
-                f"{1 + len(expected)}, since {example.source} has {len(expected)} predicates"
+                f"{1 + len(expected)}, since {gold} has {len(expected)} predicates"
             )
     predicates = [position for position, row in enumerate(rows) if row.columns[0] != "-"]
     if predicates != expected:
         raise ValueError(
-            f"{where}: predicates at words {predicates}, but {example.source} has them at "
-            f"{expected} (from 0)"
+            f"{where}: predicates at words {predicates}, but {gold} has them at {expected} (from 0)"
         )
 
 
@@ -294,39 +250,31 @@ def parse(record: dict[str, Any], source: str) -> Example:
     """Read an unlabelled example from `{"tokens": list or "text": text, "predicate": position}`.
 
     `predicate` is the position of the predicate's word (from 0), a list of positions, or a word
-    that occurs once. It is required, since each predicate of a sentence has its own arguments. The
-    model reads the brackets of a text as the treebank's. Raises ValueError, with `source`, for any
-    other record.
+    that occurs once. It is required, since each predicate of a sentence has its own arguments.
+    The brackets of a text become the treebank's. Raises ValueError, with `source`, for any other
+    record.
     """
-    written = tuple(words_of(record, source))
-    predicate = _positions(record.get("predicate"), written, source)
-    words = written
+    words = tuple(words_of(record, source))
     if record.get("tokens") is None:
-        words = tuple(word.translate(BRACKETS) for word in written)
-    return Example(words, predicate, words[predicate[0]], (), source, written)
-
-
-def _positions(predicate: object, words: Sequence[str], source: str) -> tuple[int, ...]:
-    positions = predicate if isinstance(predicate, list) else [predicate]
-    if isinstance(predicate, str):
-        positions = [position for position, word in enumerate(words) if word == predicate]
-        if len(positions) != 1:
-            raise ValueError(
-                f"{source}: predicate {predicate!r} is at positions {positions} of "
-                f"{list(words)}, but it must occur once"
-            )
-    if not positions or any(type(k) is not int or not 0 <= k < len(words) for k in positions):
+        words = tuple(word.translate(BRACKETS) for word in words)
+    given = record.get("predicate")
+    positions = given if isinstance(given, list) else [given]
+    if isinstance(given, str):
+        positions = [position for position, word in enumerate(words) if word == given]
+    is_one = not isinstance(given, str) or len(positions) == 1
+    is_valid = all(type(k) is int and 0 <= k < len(words) for k in positions)
+    if not (positions and is_one and is_valid):
         raise ValueError(
-            f"{source}: predicate {predicate!r}, but it must be a position, 0 to "
-            f"{len(words) - 1}, a list of positions, or a word"
+            f"{source}: predicate {given!r} of {list(words)}, but it must be a position, 0 to "
+            f"{len(words) - 1}, a list of positions, or a word that occurs once"
         )
-    return tuple(sorted(positions))
+    return Example(words, tuple(sorted(positions)), words[min(positions)], (), source)
 
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
     """Return a prediction as JSON: `{"tokens", "predicate": positions, "tags": IOB2 tags}`."""
     return {
-        "tokens": list(example.written or example.words),
+        "tokens": list(example.words),
         "predicate": list(example.predicate),
         "tags": list(prediction),
     }

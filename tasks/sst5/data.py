@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from reprlib import repr as shown
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from elmo_bench.files import Count
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Span, Vocab, check_same, is_predicted, paired, read_lines, words_of
+from elmo_bench.text import Span, Vocab, read_lines, unescape, words_of
 
 # Maps the treebank's five labels to those of a setting with 5, 3 or 2 classes. Phrases with a label
 # that is not a key are left out.
@@ -27,7 +26,6 @@ CLASSES = {
 }
 UNLABELLED = "-"
 NO_CLASS = -100  # the ignore_index of cross-entropy
-ESCAPES = {"-LRB-": "(", "-RRB-": ")"}
 PIECE = re.compile(r"\( *(?P<label>[^() ]*)( +(?P<word>[^() ]+) *\))?|\)|(?P<stray>[^() ]+)")
 
 
@@ -80,9 +78,7 @@ def read(
             continue
         source = f"{path}:{number}"
         if "\t" in line:  # `write` separates its columns by tabs
-            raise ValueError(
-                f"{source}: contains a tab, but the words of a tree are separated by spaces"
-            )
+            raise ValueError(f"{source}: a tab, but the words of a tree are separated by spaces")
         words, phrases = parse_tree(line, source)
         for label, start, end in phrases[:1] if min_tokens is None else phrases:
             if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
@@ -95,10 +91,9 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
     Escaped brackets and slashes (`-LRB-`, `\/`) are unescaped. Raises ValueError, with `source`,
     for a line that is not one tree.
 
-    >>> parse_tree("(3 (2 Very) (3 good))", "file:1")[0]
-    ('Very', 'good')
-    >>> parse_tree("(3 (2 Very) (3 good))", "file:1")[1][0]
-    Span(label='3', start=0, end=1)
+    >>> words, phrases = parse_tree("(3 (2 Very) (3 good))", "file:1")
+    >>> words, phrases[0]
+    (('Very', 'good'), Span(label='3', start=0, end=1))
     """
     words: list[str] = []
     phrases: list[Span] = []
@@ -123,16 +118,12 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
         if piece["word"] is None:
             unclosed.append(len(phrases))
         phrases.append(Span(piece["label"], len(words), len(words)))
-        words += [_unescape(piece["word"])] if piece["word"] else []
+        words += [unescape(piece["word"])] if piece["word"] else []
     if unclosed:
         raise ValueError(
             f"{source}: {len(unclosed)} brackets are not closed; the line ends with {line[-30:]!r}"
         )
     return tuple(words), phrases
-
-
-def _unescape(word: str) -> str:
-    return ESCAPES.get(word, word.replace("\\/", "/").replace("\\*", "*"))
 
 
 def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
@@ -142,10 +133,7 @@ def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of phrases."""
-    labels = [
-        NO_CLASS if example.label == UNLABELLED else vocab.label_id(example.label)
-        for example in examples
-    ]
+    labels = [vocab.label_id(one.label) if one.labels else NO_CLASS for one in examples]
     return Batch(tokens([example.words for example in examples], vocab), torch.tensor(labels))
 
 
@@ -161,62 +149,29 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """Read the predicted labels from a file written by `write` or job=predict.
+    """Read the predicted labels from a file written by `write`.
 
-    Raises ValueError if its sentences or gold labels differ from those of the examples, with file
-    and line, or if their number does, with the file.
+    Raises ValueError if its sentences or gold labels differ from those of the examples, or for an
+    unknown label, with file and line, or if their number does, with the file.
     """
-    labels = _labels(examples)
-    if is_predicted(path, "tokens", "label"):
-        return [_predicted(*pair, labels) for pair in paired(path, examples)]
     lines = list(read_lines(path))
-    predictions = []
-    for (number, line), example in zip(lines, examples, strict=False):
-        columns = line.split("\t")
-        if len(columns) != 3:
-            raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, but it must have three: gold, "
-                "predicted, sentence"
-            )
-        if columns[2] != " ".join(example.words):
-            raise ValueError(
-                f"{path}:{number}: {columns[2]!r}, but {example.source} is "
-                f"{' '.join(example.words)!r}"
-            )
-        if columns[0] != example.gold:
-            came = f"gold label {columns[0]!r}, but {example.source} has {example.gold!r}"
-            raise ValueError(
-                f"{path}:{number}: {came}; check that task.classes is the same as in the run"
-            )
-        if columns[1] not in labels:
-            raise ValueError(
-                f"{path}:{number}: label {shown(columns[1])}, but it must be one of "
-                f"{', '.join(labels)}; check that task.classes is the same as in the run"
-            )
-        predictions.append(columns[1])
     if len(lines) != len(examples):
         raise ValueError(
             f"{path}: {len(lines)} predictions, but there are {len(examples)} sentences"
         )
-    return predictions
-
-
-def _labels(examples: Sequence[Example]) -> list[str]:
-    """Return the labels that predictions may have: 0 to 4 if the gold labels are, else `negative`,
-    `neutral` and `positive`.
-    """
     has_five = {example.gold for example in examples} <= {*CLASSES[5]}
-    return sorted({*CLASSES[5 if has_five else 3].values()})
-
-
-def _predicted(record: dict[str, Any], source: str, example: Example, labels: Sequence[str]) -> str:
-    check_same(record, "tokens", list(example.words), source, example.source)
-    if record.get("label") not in labels:
-        raise ValueError(
-            f"{source}: label {shown(record.get('label'))}, but it must be one of "
-            f"{', '.join(labels)}; check that task.classes is the same as in the run"
-        )
-    return str(record["label"])
+    labels = sorted({*CLASSES[5 if has_five else 3].values()})
+    predictions = []
+    for (number, line), example in zip(lines, examples, strict=True):
+        gold, predicted, words = (*line.split("\t"), "", "")[:3]
+        if (gold, words) != (example.gold, " ".join(example.words)) or predicted not in labels:
+            raise ValueError(
+                f"{path}:{number}: {line!r}, but it must have three columns: {example.gold!r}, one "
+                f"of {', '.join(labels)}, and {' '.join(example.words)!r} of {example.source}; "
+                "check that task.classes is the same as in the run"
+            )
+        predictions.append(predicted)
+    return predictions
 
 
 def parse(record: dict[str, Any], source: str) -> Example:

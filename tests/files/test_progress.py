@@ -48,5 +48,6 @@ def test_bars_without_a_terminal(clock, caplog):
         for _ in range(2):
             clock[0] += 61
             bars.advance(number, 1000)
+            bars.refresh()
     assert caplog.messages == ["reading: 1,000 so far", "reading: 2,000 so far"]
     assert [*watched("abc", "letters")] == [*counted("abc", "letters")] == ["a", "b", "c"]

@@ -1,0 +1,63 @@
+"""Small files of the six tasks, a small biLM, and a training that learns them by heart."""
+
+import torch
+from torch import nn
+
+from elmo_bench.encoders.bilm import BiLm, Options
+
+# In srl, the seventh column has lemmas; "wound ... up" is one predicate, "Nothing ." has none, and
+# two begin at "x - rays".
+FILES = {
+    "ner": "Ann\tB-PER\nruns\tO\n\nBo\tB-PER\n",
+    "srl": """\
+#begin document (nw/clock); part 000
+nw/clock 0 0 Ada     NNP * -     -  - - * (ARG0*)  (ARG0* *        -
+nw/clock 0 1 wound   VBD * wind  02 - - * (V*)     *)     *        -
+nw/clock 0 2 clocks  NNS * -     -  - - * (ARG1*)  *      (R-ARG0* -
+nw/clock 0 3 up      RP  * -     -  - - * (C-V*)   *      *)       -
+nw/clock 0 4 and     CC  * -     -  - - * *        *      *        -
+nw/clock 0 5 left    VBD * leave 01 - - * *        (V*)   (V*)     -
+
+nw/clock 0 0 Nothing NN  * -     -  - - * -
+nw/clock 0 1 .       .   * -     -  - - * -
+
+nw/clock 0 0 x       NN  * -     -  - - * (V*)   (V*)   -
+nw/clock 0 1 -       HYP * -     -  - - * *      *      -
+nw/clock 0 2 rays    NNS * xray  01 - - * (C-V*) *      -
+nw/clock 0 3 hurt    VBP * -     -  - - * *      (ARG1*) -
+#end document
+""",
+    "coref": """\
+#begin document (nw/owls); part 000
+nw/owls 0 0 An NN * - - - Ann * (0|(3
+nw/owls 0 1 owl NN * - - - Ann * 0)
+nw/owls 0 2 left NN * - - - Ann * 3)
+
+nw/owls 0 0 She NN * - - - Bob * (0)
+#end document
+#begin document (nw/owls); part 001
+nw/owls 1 0 It NN * - - - - * (7)
+#end document
+""",
+    "squad": '{"data": [{"paragraphs": [{"context": "The old mill burned.", "qas": [{"id": "x7", '
+    '"question": "What?", "answers": [{"text": "mill", "answer_start": 8}]}]}]}]}',
+    "snli": '{"gold_label": "neutral", "pairID": "boat#1", "sentence1": "Rain", "sentence2": "Snow"}\n'
+    '{"gold_label": "entailment", "pairID": "boat#2", "sentence1_binary_parse": "( Two boats )", '
+    '"sentence2": "Boats"}\n',
+    "sst5": "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))\n(1 (2 No) (1 queue))\n",
+}
+
+
+def bilm(**sizes):
+    return BiLm(Options(**{"cell_size": 6, "projection_size": 4, "filters": ((1, 4),)} | sizes))
+
+
+def learnt(model, batch, *, lr, steps):
+    """What a model says of a batch after so many steps on it."""
+    optimizer = torch.optim.Adam(model.parameters(), lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model.loss(model(batch), batch).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+    return model.eval().decode(model(batch), batch)

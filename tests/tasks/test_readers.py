@@ -1,0 +1,306 @@
+"""What the readers of the six tasks refuse, by file and line: gold files, predictions, records."""
+
+import gzip
+import importlib
+import re
+
+import pytest
+
+from tasks.squad.data import Answer
+from tests.tasks.small import FILES
+
+
+def module(task):
+    return importlib.import_module(f"tasks.{task}.data")
+
+
+def changed(text, old, new):
+    """A file with a change; with the new text alone if the old one is None."""
+    assert old is None or old in text
+    return new if old is None else text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize("task", FILES)
+def test_packed_with_a_mark_and_with_other_ends_of_lines(tmp_path, task):
+    whole, other = tmp_path / "whole", tmp_path / "other.gz"
+    whole.write_text(FILES[task])
+    text = "\ufeff" + FILES[task].replace("\n", "\r\n")
+    other.write_bytes(gzip.compress(text.encode()))
+    ours, theirs = ([*module(task).read(path)] for path in (whole, other))
+    assert [(one.sentences, one.gold) for one in ours] == [
+        (two.sentences, two.gold) for two in theirs
+    ]
+
+
+WRONG = [
+    ("ner", "runs\tO", "runs\tB", ":2", "tag 'B', but a tag must be O, B-TYPE or I-TYPE"),
+    ("ner", "runs\tO", "runs\tI-work of art", ":2", "tag 'I-work of art', but"),
+    ("ner", "runs\tO", "\tO", ":2", "word '', but a word must not be empty or contain spaces"),
+    ("ner", "runs\tO", "run s\tO", ":2", "word 'run s', but a word"),
+    *(
+        ("ner", "Bo\tB-PER", f"Bo\tB-PER{mark}", ":4", r"tag 'B-PER\\[ux]")  # it would be another
+        for mark in ("\u200b", "\ufeff", "\u202e", "\0")
+    ),
+    ("srl", "(ARG0* *", "(ARG0*) *", ":3", r"'\*\)' in column 13, but no bracket is open"),
+    ("srl", "(ARG1*) -", "(ARG1* -", ":15", r"\(ARG1\* in column \d+ is not closed"),
+    ("srl", "*)       -", "(ARG1*)  -", ":5", r"'\(ARG1\*\)' .* but R-ARG0 is open since line 4"),
+    ("srl", "(R-ARG0*", "((ARG2*", ":4", r"'\(\(ARG2\*' in column 14, but a cell must be"),
+    ("srl", "(V*)     -\n", "*        -\n", ":2", r"column 14, the arguments .*, has no \(V\*"),
+    ("srl", "(R-ARG0* -", "(R-ARG0* * -", ":4", "16 columns, but line 2 .* has 15"),
+    ("srl", "#end document\n", "", ":1", "has no #end document"),
+    ("coref", "3)", "-", ":2", r"\(3 begins a mention that does not end in its sentence"),
+    ("coref", "* 0)", "* 9)", ":3", r"9\) ends a mention that does not begin in this sentence"),
+    ("coref", "(7)", "7", ":9", "coreference '7', but it must be"),
+    ("coref", "(7)", "(7)|", ":9", r"coreference '\(7\)\|', but"),
+    ("coref", "(7)", "(7)8", ":9", r"coreference '\(7\)8', but"),
+    ("coref", "(7)", "(x)", ":9", r"coreference '\(x\)', but"),
+    # Without waiting for hours, and with the beginning of the cell only.
+    ("coref", "(7)", "(12)|" * 60, ":9", r"coreference '\(12\).{20,30}', but"),
+    ("coref", "(7)", "1" * 1_000_000, ":9", r"coreference '1{5,}\.\.\.1{5,}', but"),
+    ("coref", "nw/owls 1 0 It NN * - - - - * (7)\n", "", "", "nw/owls part 1 has no sentences"),
+    ("coref", None, "#begin document (x)\nx (1)\n#end document\n", ":2", "2 columns, .* least 5"),
+    ("squad", None, "{", "", "not JSON, from character 2: Expecting property name"),
+    ("squad", None, "[]", "", r"'\[\]', but this file must contain a JSON object"),
+    ("squad", '"data"', '"date"', "", r"expected an object with 'data', but got \{'date'"),
+    ("squad", None, '{"data": 3}', "", "'data' must be a list, but it is 3"),
+    ("squad", "paragraphs", "p", r": data\[0\]", "expected an object with 'paragraphs'"),
+    ("squad", "context", "c", r": data\[0\].paragraphs\[0\]", "expected an object with 'context'"),
+    ("squad", '"id"', '"ID"', r": data\[0\].paragraphs\[0\].qas\[0\]", "an object with 'id'"),
+    ("squad", '"What?"', "5", ": question x7", "'question' must be text, but it is 5"),
+    ("squad", "What?", " ", ": question x7", "the question has no words: ' '"),
+    ("squad", "The old mill burned.", " ", ": question x7", "the context has no words: ' '"),
+    ("squad", '"answers"', '"x"', ": question x7", "expected an object with 'answers'"),
+    ("squad", '{"text": "mill", "answer_start": 8}', "", ": question x7", "no answers, but in SQu"),
+    (
+        "squad",
+        '{"text": "mill", "answer_start": 8}',
+        '"a"',
+        ": question x7",
+        "with 'text', but got",
+    ),
+    ("squad", ', "answer_start": 8', "", ": question x7", "expected an object with 'answer_start'"),
+    ("squad", "8}", '"8"}', ": question x7", "'answer_start' must be a whole number, .*'8'"),
+    ("squad", "8}", "true}", ": question x7", "'answer_start' must be a whole number"),
+    ("squad", "8}", "900}", ": question x7", "the answer 'mill' at 900 ends at 904, but .* 20 ch"),
+    ("squad", "8}", "17}", ": question x7", "the answer 'mill' at 17 ends at 21, but"),
+    ("squad", "8}", "-2}", ": question x7", "the answer 'mill' at -2"),
+    ("squad", '"mill"', '""', ": question x7", "the answer '' at 8"),
+    ("squad", '"mill", "answer_start": 8', '" ", "answer_start": 7', ": question x7", "answer ' '"),
+    ("snli", '"}\n', "\n", ":1", "not JSON, from character"),
+    ("snli", None, "premise\thypothesis", ":1", "not JSON, from character 1"),
+    ("snli", None, "[1, 2]", ":1", r"'\[1, 2\]', but each line must be a JSON object"),
+    (
+        "snli",
+        '"neutral"',
+        '"maybe"',
+        ":1",
+        r"gold_label 'maybe', but .* \['contradiction', .*'-'\]",
+    ),
+    ("snli", '"neutral"', "1", ":1", "gold_label 1"),
+    ("snli", '"gold_label": "neutral"', '"x": 1', ":1", "gold_label None"),
+    ("snli", ', "sentence2": "Snow"', "", ":1", "'sentence2' must be a string or a list .* None"),
+    ("snli", '"Rain"', '["a", 2]', ":1", r"'sentence1' .* \['a', 2\]"),
+    ("snli", '"( Two boats )"', "[]", ":2", r"'sentence1_binary_parse' must be a string, not \[\]"),
+    ("snli", "( Two boats )", "( ( Two boats )", ":2", r"2 '\(' but 1 '\)'"),
+    ("snli", "( Two boats )", "(Two boats)", ":2", r"'\(Two' in .* must have spaces around them"),
+    ("sst5", "queue))", "queue)", ":2", "1 brackets are not closed"),
+    ("sst5", "(2 soup))", "(2 so", ":1", "'so' at"),
+    ("sst5", "queue))", "queue)))", ":2", r"'\)' at character 21"),
+    ("sst5", "queue))", "queue)) (2 a)", ":2", r"'\(2 a\)' at character 22"),
+    ("sst5", "queue))", "queue)) again", ":2", "'again' at character 22"),
+    ("sst5", None, "This soup\n", ":1", "'This' at character 1"),
+    ("sst5", None, ")", ":1", r"'\)' at character 1"),
+    ("sst5", None, "(3 This soup)", ":1", "'This' at character 4"),
+    ("sst5", None, "(3 (2 This) soup)", ":1", "'soup' at character 13"),
+    ("sst5", None, "(3 (2 This) ())", ":1", "label ''"),
+    ("sst5", None, "(3 (2 This) (2 ))", ":1", r"'\)' at character 16"),
+    ("sst5", None, "(3)", ":1", r"'\)' at character 3"),
+    ("sst5", None, "(5 Bravo)", ":1", r"label '5', but it must be one of \['0', '1', .*\]"),
+    ("sst5", None, "(3 (-1 This) (2 soup))", ":1", "label '-1'"),
+    ("sst5", None, "((2 This) (2 soup))", ":1", "label ''"),
+    ("sst5", "(2 No)", "(2 N\to)", ":2", "a tab, but the words"),  # `write` separates by tabs
+    *((task, None, "", "", "the file is empty") for task in FILES),
+]
+
+
+@pytest.mark.parametrize(("task", "old", "new", "where", "message"), WRONG)
+def test_wrong_gold_files(tmp_path, task, old, new, where, message):
+    path = tmp_path / "gold"
+    path.write_text(changed(FILES[task], old, new), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^{path}{where}: .*{message}"):
+        list(module(task).read(path))
+
+
+def test_a_question_twice(tmp_path):
+    path, question = (
+        tmp_path / "gold",
+        FILES["squad"].partition('"qas": [')[2].removesuffix("]}]}]}"),
+    )
+    path.write_text(FILES["squad"].replace(question, f"{question}, {question}"))
+    with pytest.raises(ValueError, match=f"^{path}: question x7: this id occurs twice"):
+        list(module("squad").read(path))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere: no such file"):
+        list(module("sst5").read(tmp_path / "nowhere"))
+
+
+# Predictions, written by the task as its gold
+
+
+@pytest.fixture
+def written(tmp_path):
+    def written(task):
+        """The examples of a task's file, and the file of their gold answers."""
+        (tmp_path / "gold").write_text(FILES[task])
+        examples, path = list(module(task).read(tmp_path / "gold")), tmp_path / "predicted"
+        answers = [Answer(one.gold[0]) if task == "squad" else one.gold for one in examples]
+        module(task).write(examples, answers, path)
+        assert module(task).read_predictions(path, examples) == answers
+        return examples, path
+
+    return written
+
+
+MISFITS = [
+    ("ner", "\nBo B-PER B-PER\n", "", "", "1 sentences, but the gold file has 2"),
+    ("ner", "runs O O\n", "", ":1", "the sentence 'Ann', but .*gold:1 has 'Ann runs'"),
+    ("ner", "runs O O", "runs O B", ":2", "tag 'B', but a tag must be"),
+    ("srl", "- * *\nleave", "leave", ":1", "a sentence of 5 words, but .*:2 has 6"),
+    ("srl", "leave * (V*)", "leave *", ":6", "2 columns, .* have 3, since .*:2 has 2 predicates"),
+    (
+        *("srl", "wind (V*) *)\n- ", "- (V*) *)\nwind ", ":1"),
+        r"predicates at words \[2, 5\], but .*:2 has them at \[1, 5\]",
+    ),
+    ("srl", "(ARG1*) *\n", "ARG1 *\n", ":3", r"'ARG1' in column 2"),
+    ("srl", "- (ARG1*)\n\n", "- (ARG1*)\n\n- *\n", ":28", "more sentences than .*gold:12"),
+    (
+        "srl",
+        "\nx (V*)\n- *\n- *\n- (ARG1*)\n",
+        "",
+        "",
+        "the file ends before the sentence of .*:12",
+    ),
+    ("coref", "(nw/owls); part 001", "(nw/cats); part 001", ":10", "a row of 'nw/owls'"),
+    ("coref", "nw/owls\t0\t2\tleft\t-\t*\t-\t-\t-\tAnn\t*\t1)\n", "", ":2", r"\(1 begins"),
+    (
+        "coref",
+        "nw/owls\t0\t0\tShe",
+        "nw/owls\t0\t1\tShe",
+        ":6",
+        "word number '1', but it must be 0",
+    ),
+    ("squad", '"x7": "mill"', "", "", "1 of 1 questions have no answer, such as 'x7'"),
+    ("squad", '"x7"', '"b": "", "x7"', "", "1 answers to questions that are not .* such as 'b'"),
+    ("squad", '"mill"', "null", "", "'x7' must be text, but it is None"),
+    ("squad", None, '["a"]', "", r"'\[\"a\"\]', but this file must contain a JSON object"),
+    ("squad", None, "{'a'}", "", "not JSON"),
+    ("snli", '{"pairID": "boat#1"', '{"pairID": "ship"', ":1", "'ship' is not in the gold file"),
+    ("snli", '{"pairID": "boat#1"', '{"pairID": "boat#2"', ":2", "pairID 'boat#2' occurs twice"),
+    ("snli", '"predicted_label": "neutral"', '"label": 1', ":1", "predicted_label None, but"),
+    (
+        *(
+            "snli",
+            '{"pairID": "boat#1", "gold_label": "neutral", "predicted_label": "neutral"}\n',
+            "",
+        ),
+        *("", "no prediction for pairID 'boat#1' of .*gold:1"),
+    ),
+    ("sst5", "\n1\t1\tNo queue", "", "", "1 predictions, but there are 2 sentences"),
+    ("sst5", "No queue", "Nobody", ":2", r"Nobody', but .* and 'No queue' of .*:2"),
+    ("sst5", "1\t1", "1\t7", ":2", r"one of 0, 1, 2, 3, 4, and"),
+    ("sst5", "3\t3", "3\tpositive", ":1", "check that task.classes"),  # of task.classes=2
+    ("sst5", "3\t3", "positive\t3", ":1", r"'3', one of"),
+    ("sst5", "1\t1\tNo queue", "1\t1", ":2", "three columns"),
+    *((task, None, "", "", "the file is empty") for task in FILES),
+]
+
+
+@pytest.mark.parametrize(("task", "old", "new", "where", "message"), MISFITS)
+def test_predictions_that_do_not_fit(written, task, old, new, where, message):
+    examples, path = written(task)
+    path.write_text(changed(path.read_text(), old, new))
+    with pytest.raises(ValueError, match=f"^{path}{where}: .*{message}"):
+        module(task).read_predictions(path, examples)
+
+
+@pytest.mark.parametrize(
+    ("task", "kept", "message"),
+    [
+        ("coref", slice(1), ":10: nw/owls part 1 is not one of the gold documents"),
+        ("srl", slice(4), ":18: more sentences than the gold file"),
+    ],
+)
+def test_predictions_of_more_examples(written, task, kept, message):
+    examples, path = written(task)
+    with pytest.raises(ValueError, match=f"^{path}{message}"):
+        module(task).read_predictions(path, examples[kept])
+
+
+def test_a_document_without_predictions(written):
+    examples, path = written("coref")
+    module("coref").write(examples[:1], [examples[0].gold], path)
+    said = re.escape(f"{path}: nw/owls part 1 of {examples[1].source} is missing")
+    with pytest.raises(ValueError, match=f"^{said}"):
+        module("coref").read_predictions(path, examples)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ((("An", "owl"), ("left",), ("She",)), "sentence 1 of .* has 3 words, but .* has 2$"),
+        ((("An", "owl", "left"),), "sentence 2 of .* has 1 words, but .* has 0$"),
+    ],
+)
+def test_predictions_of_other_sentences(written, sentences, message):
+    (example, _), path = written("coref")
+    gold = type(example)(**vars(example) | {"sentences": sentences})
+    module("coref").write([example], [[]], path)
+    with pytest.raises(ValueError, match=f"^{path}:2: {message}"):
+        module("coref").read_predictions(path, [gold])
+
+
+def test_pairs_that_share_a_name(written):
+    examples, path = written("snli")
+    with pytest.raises(ValueError, match="2 pairs from here on, but only 1 pairIDs"):
+        module("snli").read_predictions(path, examples[:1] * 2)
+
+
+# Records without labels
+
+
+RECORDS = [
+    *(
+        ("sst5", record, "a record must have 'tokens'")
+        for record in ({}, {"tokens": None}, {"tokens": [1]}, {"tokens": []}, {"text": " "})
+    ),
+    ("ner", {"tokens": ""}, "a record must have 'tokens'"),
+    ("srl", {"tokens": ["a", "b"]}, "predicate None of .* must be a position, 0 to 1"),
+    *(
+        ("srl", {"tokens": ["a", "b", "a"], "predicate": wrong}, "predicate .* a list of positions")
+        for wrong in (3, -1, True, [], "a", "c")
+    ),
+    ("snli", {"premise": "a", "hypothesis": "b"}, "'sentence1'"),
+    ("squad", {"question": "Who?"}, "expected an object with 'context'"),
+    ("squad", {"context": "Ann.", "question": ["Who", "?"]}, "'question' must be text"),
+    ("squad", {"context": "", "question": "Who?"}, "the context has no words: ''"),
+    ("squad", {"context": "Ann.", "question": ""}, "the question has no words: ''"),
+    ("coref", {}, "must have sentences or text"),
+    ("coref", {"sentences": [["a"]], "text": "a"}, "must have sentences or text"),
+    ("coref", {"sentences": [["a"]], "speaker": ["b"]}, r"keys \['sentences', 'speaker'\]"),
+    *(
+        ("coref", {"sentences": wrong}, "list of non-empty lists of words")
+        for wrong in ([], [["a"], []], ["a b"], [["a", 1]])
+    ),
+    ("coref", {"text": " \n"}, "text a string with words"),
+    ("coref", {"text": ["a"]}, r"text a string with words, but it is \['a'\]"),
+    ("coref", {"sentences": [["a"]], "speakers": ["b", "c"]}, "speakers must be 1 names"),
+    ("coref", {"sentences": [["a"]], "speakers": [1]}, "speakers must be 1 names"),
+]
+
+
+@pytest.mark.parametrize(("task", "record", "message"), RECORDS)
+def test_wrong_records(task, record, message):
+    with pytest.raises(ValueError, match=rf"^in\.jsonl:9: .*{message}"):
+        module(task).parse(record, "in.jsonl:9")
