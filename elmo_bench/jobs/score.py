@@ -12,8 +12,7 @@ from elmo_bench.config import build
 def score(cfg: DictConfig) -> dict[str, float]:
     """Print the figures as one JSON object, in fractions of 1, as the only standard output.
 
-    A task whose scorer reads more than its models has a `read_gold`. Raises ValueError for a gold
-    file without examples, and the errors of the task's readers.
+    Raises ValueError for a gold file without examples, and the errors of the task's readers.
     """
     figures = check(cfg)
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
@@ -22,8 +21,7 @@ def score(cfg: DictConfig) -> dict[str, float]:
 
 def check(cfg: DictConfig) -> dict[str, float]:
     """Return the figures."""
-    read = getattr(build.task_files(cfg), "read_gold", None) or build.reader(cfg, "test")
-    gold = list(read(Path(cfg.gold)))
+    gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
     read_predictions = build.optional(build.task_files(cfg), "read_predictions", "job=score")

@@ -9,12 +9,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from elmo_bench.config.build import reader
 from elmo_bench.elmo import Elmo, Layers
-from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.jobs.score import score as job_score
 from elmo_bench.nn import Backbone, BiLstm, WordsChars
 from elmo_bench.text import Vocab
 from tasks.coref import model as ranker
@@ -25,16 +22,15 @@ from tasks.coref.data import (
     genre,
     parse,
     read,
-    read_gold,
     read_predictions,
     render,
     truncate,
     write,
 )
-from tasks.coref.mentions import merge
 from tasks.coref.metric import CorefScores, b3, ceafe, count, mentions, muc
 from tasks.coref.model import Ranking, SpanRanker, candidates, prune
 from tests import conftest
+from tests.tasks.small import bilm, learnt
 
 
 def conll(*sentences, name="nw/owls", part=0):
@@ -71,9 +67,6 @@ def example(*sentences, clusters=(), speakers=None, name="nw/owls", part=0):
         source="here:1",
     )
 
-
-# -- the file
-# ----------------------------------------------------------------------------------------------------------
 
 TALK = conll(
     [
@@ -154,72 +147,6 @@ def test_five_columns_and_brackets_side_by_side(tmp_path):
     assert document.speakers == (("-",) * 9,)
 
 
-def test_two_columns_are_scored_and_not_trained_on(tmp_path):
-    """Document and cluster, as in the official scorer's tests; by hand: of the gold links a-b-c one
-    is found, and d-e is new.
-    """
-
-    def pairs(name, cells):
-        rows = "\n".join(f"nw/owls {cell}" for cell in cells.split())
-        (tmp_path / name).write_text(
-            f"#begin document (nw/owls); part 000\n{rows}\n\n#end document\n"
-        )
-        return tmp_path / name
-
-    gold, predicted = pairs("gold", "(1) (1 1) (1) - -"), pairs("new", "(7) (7 7) - (8) (8)")
-    examples = list(read_gold(gold))
-    assert [example.gold for example in examples] == [[[(0, 0), (1, 2), (3, 3)]]]
-    figures = job_score(composed("job=score", f"gold={gold}", f"predicted={predicted}"))
-    measures = ("muc/recall", "muc/precision", "b3/recall", "b3/precision")
-    assert [figures[name] for name in measures] == pytest.approx([1 / 2, 1 / 2, 4 / 9, 1 / 2])
-    with pytest.raises(ValueError, match=r"gold:2: 2 columns, but a row must have at least 5"):
-        list(read(gold))
-    predicted.write_text(predicted.read_text().replace("owls (7)", "owls x (7)"))
-    with pytest.raises(ValueError, match=r"new:2: 3 columns, but a row must have at least 5"):
-        read_predictions(predicted, examples)
-
-
-@pytest.mark.parametrize(
-    ("sentences", "line", "message"),
-    [
-        (
-            [[("a", "(1")], [("b", "1)")]],
-            2,
-            r"\(1 begins a mention that does not end in its sentence",
-        ),
-        ([[("a", "(1"), ("b", "-")]], 2, r"\(1 begins a mention that does not end"),
-        (
-            [[("a", "-"), ("b", "1)")]],
-            3,
-            r"1\) ends a mention that does not begin in this sentence",
-        ),
-        ([[("a", "(1"), ("b", "2)")]], 3, r"2\) ends a mention that does not begin"),
-        (
-            [[("a", "(1)"), ("b", "(1")], [("c", "(1)")]],
-            3,
-            r"\(1 begins a mention that does not end",
-        ),
-        ([[("a", "1")]], 2, r"coreference '1', but it must be"),
-        ([[("a", "(1)|")]], 2, r"coreference '\(1\)\|', but it must be"),
-        ([[("a", "(1)2")]], 2, r"coreference '\(1\)2', but it must be"),
-        ([[("a", "(x)")]], 2, r"coreference '\(x\)', but it must be"),
-        # Without waiting for hours, and with the beginning of the cell only.
-        ([[("a", "(12)|" * 60)]], 2, r"coreference '\(12\).{20,30}', but it must be"),
-        ([[("a", "1" * 1_000_000)]], 2, r"coreference '1{5,}\.\.\.1{5,}', but it must be"),
-    ],
-)
-def test_bad_brackets(tmp_path, sentences, line, message):
-    with pytest.raises(ValueError, match=rf"some.gold_conll:{line}: .*{message}"):
-        list(read(file(tmp_path, conll(*sentences))))
-
-
-def test_a_document_without_words(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"some.gold_conll: document nw/owls part 0 has no sentences"
-    ):
-        list(read(file(tmp_path, conll())))
-
-
 def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
     path = file(
         tmp_path, conll([("a", "(1)"), ("b", "(1)|(2)"), ("c", "(2)"), ("d", "(4)"), ("e", "(4)")])
@@ -231,12 +158,6 @@ def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
     caplog.clear()
     list(read(file(tmp_path, TALK)))
     assert not caplog.records
-
-
-def test_merge_makes_chains_one():
-    assert merge([[(0, 0), (1, 1)], [(2, 2), (3, 3)], [(1, 1), (2, 2)]]) == (
-        ((0, 0), (1, 1), (2, 2), (3, 3)),
-    )
 
 
 def test_genre():
@@ -314,31 +235,20 @@ def test_the_first_line_is_written_as_it_was_read(tmp_path, header):
     assert (tmp_path / "p.conll").read_text().splitlines()[0] == first
 
 
-def conll_or_records(folder, document, clusters, kind):
-    path = folder / "predicted"
-    if kind == "conll":
-        write([document], [clusters], path)
-    else:
-        path.write_text(json.dumps(render(document, clusters)))
-    return path
-
-
-@pytest.mark.parametrize("kind", ["conll", "records"])
-def test_a_mention_in_two_predicted_clusters_counts_in_the_first(tmp_path, caplog, kind):
-    gold = example("a b c d e", clusters=[[A, B], [C, D]])
-    path = conll_or_records(tmp_path, gold, [[A, B], [B, C, D]], kind)
+def test_a_mention_in_two_predicted_clusters_counts_in_the_first(tmp_path, caplog):
+    gold, path = example("a b c d e", clusters=[[A, B], [C, D]]), tmp_path / "predicted"
+    write([gold], [[[A, B], [B, C, D]]], path)
     (clusters,) = read_predictions(path, [gold])
     assert clusters == [[A, B], [C, D]]
     assert score((gold.gold, clusters))["f1"] == 1
     assert f"{path}: 1 mentions are in two clusters; they are removed from the later" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["conll", "records"])
-def test_a_mention_that_gold_does_not_have_counts_in_both_clusters(tmp_path, caplog, kind):
+def test_a_mention_that_gold_does_not_have_counts_in_both_clusters(tmp_path, caplog):
     """As in the official scorer, which looks for repeats of gold mentions only."""
-    gold = example("a b c d e", clusters=[[A, B], [C, D]])
-    (clusters,) = read_predictions(conll_or_records(tmp_path, gold, [[A, E], [C, E]], kind), [gold])
-    assert clusters == [[A, E], [C, E]]
+    gold, path = example("a b c d e", clusters=[[A, B], [C, D]]), tmp_path / "predicted"
+    write([gold], [[[A, E], [C, E]]], path)
+    assert read_predictions(path, [gold]) == [[[A, E], [C, E]]]
     assert not caplog.records
 
 
@@ -369,41 +279,6 @@ def test_predictions_come_in_the_order_of_the_gold(tmp_path):
     assert read_predictions(tmp_path / "p.conll", [first, second]) == [first.gold, second.gold]
 
 
-@pytest.mark.parametrize(
-    ("written", "gold", "message"),
-    [
-        (
-            [example("a b")],
-            [example("a b"), example("c", part=1)],
-            "p.conll: nw/owls part 1 of here:1 is missing",
-        ),
-        (
-            [example("a"), example("b", part=1)],
-            [example("a")],
-            "p.conll:6: nw/owls part 1 is not one of the gold documents",
-        ),
-        (
-            [example("a b", "c")],
-            [example("a", "b c")],
-            "p.conll:2: sentence 1 of nw/owls part 0 has 2 words, but that of here:1 has 1$",
-        ),
-        (
-            [example("a", "b")],
-            [example("a")],
-            "p.conll:2: nw/owls part 0 has 2 sentences, but that of here:1 has 1$",
-        ),
-    ],
-)
-def test_predictions_that_do_not_fit(tmp_path, written, gold, message):
-    write(written, [[] for _ in written], tmp_path / "p.conll")
-    with pytest.raises(ValueError, match=message):
-        read_predictions(tmp_path / "p.conll", gold)
-
-
-# -- JSON
-# --------------------------------------------------------------------------------------------------------------
-
-
 def test_parse_sentences():
     record = {
         "sentences": [["Ann", "left"], ["She", "ran"]],
@@ -418,49 +293,15 @@ def test_parse_sentences():
 
 
 def test_parse_text():
+    """Its brackets are read as the treebank's."""
     document = parse({"text": 'Ann left. "She ran!" (Why?) \n\nNobody knows\n'}, "x")
-    assert [" ".join(sentence) for sentence in document.written] == [
+    assert [" ".join(sentence) for sentence in document.sentences] == [
         "Ann left .",
         '" She ran ! "',
-        "( Why ? )",
+        "-LRB- Why ? -RRB-",
         "Nobody knows",
     ]
     assert document.speakers == (("-",) * 3, ("-",) * 5, ("-",) * 4, ("-",) * 2)
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({}, "either sentences or text"),
-        ({"sentences": [["a"]], "text": "a"}, "either sentences or text"),
-        ({"sentences": [["a"]], "speaker": ["b"]}, r"unknown keys \['speaker'\]"),
-        ({"sentences": []}, "non-empty lists"),
-        ({"sentences": [["a"], []]}, "non-empty lists"),
-        ({"sentences": ["a b"]}, "lists of words"),
-        ({"sentences": [["a", 1]]}, "lists of words"),
-        ({"text": " \n"}, "non-empty lists"),
-        ({"text": ["a"]}, "text must be a string"),
-        ({"sentences": [["a"]], "speakers": ["b", "c"]}, "speakers must be 1 names"),
-        ({"sentences": [["a"]], "speakers": [1]}, "speakers must be 1 names"),
-    ],
-)
-def test_parse_refuses(record, message):
-    with pytest.raises(ValueError, match=f"in.jsonl:9: .*{message}"):
-        parse(record, "in.jsonl:9")
-
-
-def test_brackets_of_a_text_are_read_as_the_treebanks_and_shown_as_written():
-    document = parse({"text": "Ann (she) left. [It] rained."}, "x")
-    assert document.sentences == (
-        ("Ann", "-LRB-", "she", "-RRB-", "left", "."),
-        ("-LSB-", "It", "-RSB-", "rained", "."),
-    )
-    shown = render(document, [[(0, 0), (1, 3)]])
-    assert shown["sentences"] == [
-        ["Ann", "(", "she", ")", "left", "."],
-        ["[", "It", "]", "rained", "."],
-    ]
-    assert shown["mentions"] == [["Ann", "( she )"]]
     assert parse({"sentences": [["(", "-LRB-"]]}, "x").sentences == (("(", "-LRB-"),)
 
 
@@ -471,10 +312,6 @@ def test_render():
         "clusters": [[[0, 0], [3, 3]]],
         "mentions": [["Ann", "She"]],
     }
-
-
-# -- the scores
-# --------------------------------------------------------------------------------------------------------
 
 
 def score(*pairs):
@@ -525,14 +362,6 @@ def test_names_and_mean():
         "f1",
         *(f"{name}/{part}" for name in ("muc", "b3", "ceafe", "mentions") for part in parts),
     }
-
-
-def test_two_documents_one_of_them_wrong():
-    """The same places in another document are other mentions; figures of the AllenNLP suite."""
-    one, two, three = (0, 1), (4, 6), (8, 9)
-    figures = score(([[two, three]], [[two, three]]), ([[one, two]], [[two, three]]))
-    assert figures["f1"] == pytest.approx(0.625)
-    assert figures["mentions/recall"] == pytest.approx(0.75)
 
 
 def test_official_scorer(fixtures):
@@ -599,43 +428,6 @@ def test_recall_by_definition(key, response):
     assert mentions(key, response)[0] == sum(m in home for c in key for m in c)
 
 
-@settings(max_examples=60, deadline=None)
-@given(pairs=st.lists(st.tuples(clusterings(), clusterings()), min_size=1, max_size=4))
-def test_scores_are_fractions_whatever_the_order(pairs):
-    figures = score(*pairs)
-    assert all(0 <= value <= 1 + 1e-12 for value in figures.values())
-    assert score(*reversed(pairs)) == pytest.approx(figures)
-    swapped = score(*((response, key) for key, response in pairs))
-    assert swapped["f1"] == pytest.approx(figures["f1"])
-    assert swapped["b3/recall"] == pytest.approx(figures["b3/precision"])
-
-
-@settings(max_examples=60, deadline=None)
-@given(keys=st.lists(clusterings(), min_size=1, max_size=3))
-def test_gold_against_gold(keys):
-    figures = score(*((key, [cluster[::-1] for cluster in reversed(key)]) for key in keys))
-    clusters = [cluster for key in keys for cluster in key]
-    assert figures["b3/f1"] == figures["mentions/f1"] == pytest.approx(float(bool(clusters)))
-    assert figures["ceafe/f1"] == pytest.approx(float(bool(clusters)))
-    assert figures["muc/f1"] == float(any(len(cluster) > 1 for cluster in clusters))
-
-
-def test_processes_add_up():
-    pairs = [([[A, B], [C, D]], [[A, B, C]]), ([[A, X]], [[A, X], [B, Y]]), ([[A, B, C]], [])]
-    parts = [CorefScores(), CorefScores()]
-    for number, (key, response) in enumerate(pairs):
-        parts[number % 2].update([response], [key])
-    whole = CorefScores()
-    whole.update([], [])
-    whole.counts = parts[0].counts + parts[1].counts
-    assert {name: float(value) for name, value in whole.compute().items()} == pytest.approx(
-        score(*pairs)
-    )
-
-
-# -- the model
-# ---------------------------------------------------------------------------------------------------------
-
 OWLS = example(
     "the old owl saw a mouse",
     "it ate it",
@@ -663,7 +455,7 @@ def build(at=("input", "output"), vocab=VOCAB, word_dim=6, rnn_size=5, **changes
     embed = WordsChars(
         vocab=vocab, vectors={}, word_dim=word_dim, char_dim=3, num_filters=4, width=3
     )
-    layers = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 3),))) if at else None
+    layers = bilm(filters=((1, 3),)) if at else None
     backbone = partial(
         Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiLstm, hidden_size=rnn_size)
     )
@@ -857,15 +649,6 @@ def test_dropout_is_the_same_when_pairs_are_scored_again(monkeypatch):
     torch.testing.assert_close(gradient(), once)
 
 
-def test_distances_of_the_paper():
-    table = torch.tensor(ranker.DISTANCES)
-    bins = torch.bucketize(
-        torch.tensor([1, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 249]), table, right=True
-    )
-    assert bins.tolist() == [1, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
-    assert build().distance.num_embeddings == 10
-
-
 def test_loss_as_a_naive_loop():
     model, batch = build().eval(), collate([OWLS], VOCAB)
     with torch.no_grad():
@@ -904,39 +687,6 @@ def test_decode_follows_chains():
     assert clusters == [[[(1, 2), (3, 4), (17, 80)], [(3, 7), (14, 56)]]]
 
 
-def test_a_batch_of_documents_is_its_documents():
-    model = build().eval()
-    together = model(collate([OWLS, CATS], VOCAB))
-    for ranking, document in zip(together, (OWLS, CATS), strict=True):
-        (alone,) = model(collate([document], VOCAB))
-        for one, other in zip(ranking, alone, strict=True):
-            torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize("words", ["alone", "two words"])
-@pytest.mark.parametrize("spans_per_word", [0.4, 1.0])
-def test_the_shortest_documents(words, spans_per_word):
-    model, batch = build(spans_per_word=spans_per_word), collate([example(words)], VOCAB)
-    loss = model.loss(model(batch), batch)
-    loss.backward()
-    assert torch.isfinite(loss)
-    (clusters,) = model.eval().decode(model(batch), batch)
-    assert {place for cluster in clusters for mention in cluster for place in mention} <= set(
-        range(len(words.split()))
-    )
-
-
-def test_a_document_without_mentions_learns_to_say_nothing():
-    nothing = example("the old owl saw a mouse", "it ate it")
-    model, batch = build(vocab=VOCAB), collate([nothing], VOCAB)
-    optimizer = torch.optim.Adam(model.parameters(), 0.05)
-    for _ in range(20):
-        optimizer.zero_grad()
-        model.loss(model(batch), batch).backward()
-        optimizer.step()
-    assert model.eval().decode(model(batch), batch) == [[]]
-
-
 def test_every_parameter_learns():
     model = build(at=("input",), spans_per_word=3.0)  # spans of several words among them
     batch = collate([OWLS], VOCAB)
@@ -969,20 +719,10 @@ def test_overfits_ten_documents():
     examples = list(stories())
     vocab = Vocab.build([s for e in examples for s in e.sentences], [])
     model = build(at=(), vocab=vocab, word_dim=16, rnn_size=16, hidden_size=32, max_antecedents=20)
-    batch = collate(examples, vocab)
-    optimizer = torch.optim.Adam(model.parameters(), 0.01)
-    for _ in range(60):
-        optimizer.zero_grad()
-        model.loss(model(batch), batch).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimizer.step()
     metric = CorefScores()
-    metric.update(model.eval().decode(model(batch), batch), [example.gold for example in examples])
+    found = learnt(model, collate(examples, vocab), lr=0.01, steps=60)
+    metric.update(found, [example.gold for example in examples])
     assert float(metric.compute()["f1"]) == 1
-
-
-# -- the settings and the real corpus
-# ----------------------------------------------------------------------------------
 
 
 def composed(*overrides):
@@ -1005,22 +745,3 @@ def test_settings_of_the_paper():
         "spans_per_word": 0.4,
         "max_antecedents": 250,
     }
-
-
-def test_the_command_line_wins():
-    cfg = composed("embed=words", "rnn.dropout=0.25", "task.model.head_elmo=true", "data=ontogum")
-    assert cfg.embed._target_.endswith(".Words")
-    assert "num_filters" not in cfg.embed
-    assert (cfg.rnn.dropout, cfg.task.model.head_elmo, cfg.data.name) == (0.25, True, "ontogum")
-
-
-def test_ontogum(corpora, tmp_path):
-    """The figures of the corpus's README; its gold clusters, written and read, score 1."""
-    examples = list(read(corpora / "coref" / "ontogum.dev.gold_conll.gz"))
-    assert len(examples) == 12
-    assert sum(len(e.sentences) for e in examples) == 438
-    assert sum(len(cluster) for e in examples for cluster in e.gold) == 1233
-    assert sum(len(e.gold) for e in examples) == 296
-    write(examples, [e.gold for e in examples], tmp_path / "p.conll")
-    predicted = read_predictions(tmp_path / "p.conll", examples)
-    assert set(score(*zip([e.gold for e in examples], predicted, strict=True)).values()) == {1.0}

@@ -14,8 +14,13 @@ from elmo_bench.config import build
 from elmo_bench.jobs.score import score
 from elmo_bench.text import Span, read_lines
 from tasks.coref import data as coref
+from tasks.ner import data as ner
+from tasks.snli import data as snli
+from tasks.squad import data as squad
 from tasks.squad.data import Answer
 from tasks.srl import data as srl
+from tasks.srl.metric import arguments
+from tasks.sst5 import data as sst5
 from tests.conftest import composed
 
 SPLITS = ("train", "dev", "test")
@@ -108,19 +113,56 @@ def test_documents_come_back(corpora, tmp_path, name):
         assert ours.clusters == theirs.clusters
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_two_and_four_columns_are_the_same_corpus(corpora, split):
+@pytest.mark.parametrize(
+    ("split", "sentences", "entities"),
+    [("train", 3394, 1975), ("dev", 1009, 836), ("test", 1287, 1079)],
+)
+def test_two_and_four_columns_are_the_same_corpus(corpora, split, sentences, entities):
     """WNUT-17 as its authors give it (IOB2) and in the columns of CoNLL-2003 (IOB1)."""
-    from tasks.ner.data import read
-
     official, columns = (
         [
-            (example.words, example.entities)
-            for example in read(corpora / "ner" / f"wnut17.{split}.{name}")
+            (each.words, each.entities)
+            for each in ner.read(corpora / "ner" / f"wnut17.{split}.{end}")
         ]
-        for name in ("official.conll", "txt")
+        for end in ("official.conll", "txt")
     )
     assert official == columns
+    assert (len(official), sum(len(spans) for _, spans in official)) == (sentences, entities)
+
+
+def test_counts_of_ewt_and_ontogum(corpora):
+    """The figures of the corpora's READMEs."""
+    examples = list(srl.read(corpora / "srl" / "ewt.test.gold_conll.gz"))
+    assert sum(bool(example.predicate) for example in examples) == 4799
+    assert len({example.source for example in examples}) == 2059
+    assert sum(role != "V" for each in examples for role, _ in arguments(each.gold)) == 9258
+    documents = list(coref.read(corpora / "coref" / "ontogum.dev.gold_conll.gz"))
+    mentions = [len(cluster) for document in documents for cluster in document.gold]
+    assert (len(documents), len(mentions), sum(mentions)) == (12, 296, 1233)
+    assert sum(len(document.sentences) for document in documents) == 438
+
+
+def test_counts_of_snli_sst_and_squad(corpora):
+    labels, words = Counter(), 0
+    for example in snli.read(corpora / "snli" / "snli_1.0_dev.jsonl.gz"):
+        labels[example.gold] += 1
+        words += sum(map(len, example.sentences))
+    assert labels == {"entailment": 3329, "neutral": 3235, "contradiction": 3278}
+    assert words > 211_101  # its words between white space: punctuation comes on top
+    dev = corpora / "sst" / "dev.txt"
+    labels = Counter(example.label for example in sst5.read(dev))
+    assert labels == {"0": 139, "1": 289, "2": 229, "3": 279, "4": 165}
+    assert sum(len(example.words) for example in sst5.read(dev)) == 21274
+    assert sum(1 for _ in sst5.read(dev, min_tokens=1)) == 41447
+    assert sum(1 for _ in sst5.read(dev, classes=2)) == 872
+    on_borders = []
+    for one in itertools.islice(squad.read(corpora / "squad" / "dev-v1.1.json.gz"), 1500):
+        text, offsets = one.paragraph.text, one.paragraph.offsets
+        for (first, last), answer in zip(one.spans, one.answers, strict=True):
+            whole = text[offsets[first][0] : offsets[last][1]]
+            assert answer in whole
+            on_borders.append(answer == whole)
+    assert sum(on_borders) / len(on_borders) > 0.98
 
 
 @pytest.mark.slow

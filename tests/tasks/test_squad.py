@@ -1,6 +1,5 @@
 """SQuAD: the reader's spans, the model against loops, the official scores, the averaged weights."""
 
-import gzip
 import itertools
 import json
 import logging
@@ -10,14 +9,12 @@ from functools import partial
 import pytest
 import pytorch_lightning as pl
 import torch
-from hydra.utils import instantiate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 
 from elmo_bench.elmo import Elmo, Layers
-from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import Backbone, BiGru, Words
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import TaskData
@@ -37,10 +34,10 @@ from tasks.squad.data import (
 )
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
 from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans, cut
-from tests import conftest
+from tests.tasks.small import bilm, learnt
 
-MILL = "The old mill burned down in 1893. Its owner, Mrs. O'Dell, rebuilt it with a £500 loan – half of it “borrowed”."
 PIER = "A pier stands near the mill."
+MILL = "The old mill burned down in 1893. Its owner, Mrs. O'Dell, rebuilt it with a £500 loan – half of it “borrowed”."
 
 
 def ask(identity, question, *answers, context=MILL):
@@ -62,11 +59,9 @@ def document(*questions, context=MILL):
 
 @pytest.fixture
 def save(tmp_path):
-    def save(content, name="squad.json"):
-        path = tmp_path / name
-        text = content if isinstance(content, str) else json.dumps(content)
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-        return path
+    def save(content):
+        (tmp_path / "squad.json").write_text(json.dumps(content))
+        return tmp_path / "squad.json"
 
     return save
 
@@ -91,7 +86,7 @@ def vocab_of(examples):
 def build(examples, *, at=("input", "output"), **settings):
     """A small reader with a small biLM."""
     vocab = vocab_of(examples)
-    layers = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 4),))) if at else None
+    layers = bilm() if at else None
     embed = Words(vocab=vocab, vectors={}, word_dim=12)
     backbone = partial(
         Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiGru, hidden_size=8)
@@ -102,14 +97,9 @@ def build(examples, *, at=("input", "output"), **settings):
     return model, vocab
 
 
-# Reading
-
-
-@pytest.mark.parametrize("name", ["squad.json", "squad.json.gz"])
-def test_read(save, name):
+def test_read(save):
     path = save(
-        document(ask("a", "When?", "1893", "in 1893"), ask("b", "Who rebuilt it?", "Mrs. O'Dell")),
-        name,
+        document(ask("a", "When?", "1893", "in 1893"), ask("b", "Who rebuilt it?", "Mrs. O'Dell"))
     )
     first, second = read(path)
     assert first.identity == "a"
@@ -152,28 +142,9 @@ def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
     year = one.paragraph.words.index("1893")
     assert one.spans == ((year, year), (year, year), (2, 2), (year, year + 1))
     assert (
-        f"{path}: question a: the answer is 'mills', but at 8 the context has 'mill '"
-        in caplog.text
-    )
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert (
         "1 questions, 4 answers; 3 begin or end within a token, 2 differ from the text at their "
         "offset" in caplog.text
     )
-
-
-def test_token_span():
-    places = [(0, 3), (5, 8), (8, 9)]
-    for start, end, span in [
-        (5, 8, (1, 1)),
-        (0, 8, (0, 1)),
-        (1, 8, (0, 1)),
-        (7, 9, (1, 2)),
-        (3, 6, (1, 1)),
-        (7, 19, (1, 2)),
-    ]:
-        assert token_span(places, start, end) == span
-    assert token_span(places, 3, 5) == (1, 0)  # between tokens: none
 
 
 @settings(max_examples=200, deadline=None)
@@ -191,112 +162,6 @@ def test_token_span_holds_the_tokens_that_share_a_character(data):
     touched = [k for k, (a, b) in enumerate(places) if a < stop and start < b]
     first, last = token_span(places, start, stop)
     assert list(range(first, last + 1)) == touched
-
-
-BROKEN = ask("x7", "Why?", "mill")
-ERRORS = [
-    ("{", r": not JSON, from character 2: Expecting property name"),
-    ("[]", r": '\[\]', but this file must contain a JSON object"),
-    (
-        {"version": "1.1"},
-        r": expected an object with 'data', but got an object without 'data': it has "
-        r"\['version'\]",
-    ),
-    ({"data": 3}, r": 'data' must be a list, but it is 3"),
-    ({"data": [{"title": "T"}]}, r"data\[0\]: expected an object with 'paragraphs'"),
-    (
-        {"data": [{"paragraphs": [{"qas": []}]}]},
-        r"data\[0\].paragraphs\[0\]: expected an object with 'context'",
-    ),
-    (
-        document({"question": "Why?"}),
-        r"data\[0\].paragraphs\[0\].qas\[0\]: expected an object with 'id'",
-    ),
-    (document(BROKEN | {"question": 5}), r": question x7: 'question' must be text, but it is 5"),
-    (document(BROKEN | {"question": " \n"}), r": question x7: the question has no words: ' \\n'"),
-    (
-        document(BROKEN | {"answers": []}),
-        r": question x7: no answers, but in SQuAD 1.1 every question has one",
-    ),
-    (
-        document({"id": "x7", "question": "Why?"}),
-        r": question x7: expected an object with 'answers'",
-    ),
-    (
-        document(BROKEN | {"answers": ["mill"]}),
-        r": question x7: expected an object with 'text', but got 'mill'",
-    ),
-    (
-        document(BROKEN | {"answers": [{"text": "mill"}]}),
-        r": question x7: expected an object with 'answer_start'",
-    ),
-    (
-        document(BROKEN | {"answers": [{"text": "mill", "answer_start": "8"}]}),
-        r"'answer_start' must be a whole number.*'8'",
-    ),
-    (
-        document(ask("x7", "Why?", ("mill", 900))),
-        r": question x7: the answer 'mill' at 900 contains no word",
-    ),
-    (
-        document(ask("x7", "Why?", ("mill", -2))),
-        r": question x7: the answer 'mill' at -2 contains no word",
-    ),
-    (document(ask("x7", "Why?", ("", 4))), r": question x7: the answer '' at 4 contains no word"),
-    (document(ask("x7", "Why?", (" ", 4))), r": question x7: the answer ' ' at 4 contains no word"),
-    (
-        document(ask("x7", "Why?", ("mill. Yes", 23), context=PIER), context=PIER),
-        r": question x7: the answer 'mill. Yes' at 23 ends at 32, but the context ends at 28",
-    ),
-    (document(BROKEN, BROKEN), r": question x7: this id occurs twice"),
-    (
-        document(ask("x7", "Why?", ("mill", 0)), context=" "),
-        r": question x7: the context has no words: ' '",
-    ),
-]
-
-
-@pytest.mark.parametrize(("content", "message"), ERRORS)
-def test_errors_name_file_and_question(save, content, message):
-    path = save(content)
-    with pytest.raises(ValueError, match=message) as caught:
-        list(read(path))
-    assert str(caught.value).startswith(str(path))
-
-
-def test_golden_answer_ranges(fixtures):
-    expected = json.loads((fixtures / "derived" / "expected_parse.json").read_text())[
-        "squad_answers"
-    ]
-    examples = list(read(fixtures / "tasks" / "squad" / "squad.json"))
-    assert len(examples) == 5
-    spans = [(one, one.paragraph.offsets[a : b + 1]) for one in examples for a, b in one.spans]
-    borders = 0
-    for (one, places), row in zip(spans, expected, strict=True):
-        assert one.identity == row["id"]
-        assert places[0][0] <= row["answer_start"] < places[0][1]
-        assert places[-1][0] < row["answer_end"] <= places[-1][1]
-        borders += (places[0][0], places[-1][1]) == (row["answer_start"], row["answer_end"])
-    assert borders == 6  # one of the seven answers ends within a word
-
-
-def test_version_2_is_not_this_task(fixtures):
-    with pytest.raises(ValueError, match=r"no answers, but in SQuAD 1\.1 every question has one"):
-        list(read(fixtures / "tasks" / "squad" / "squad2.json"))
-
-
-def test_official_dev(corpora):
-    examples = list(itertools.islice(read(corpora / "squad" / "dev-v1.1.json.gz"), 1500))
-    on_borders = answers = 0
-    for one in examples:
-        for (a, b), text in zip(one.spans, one.answers, strict=True):
-            cut_out = one.paragraph.text[one.paragraph.offsets[a][0] : one.paragraph.offsets[b][1]]
-            assert text in cut_out
-            answers, on_borders = answers + 1, on_borders + (text == cut_out)
-    assert on_borders / answers > 0.98
-
-
-# Batches, prediction files, records
 
 
 def test_collate():
@@ -325,26 +190,6 @@ def test_predictions_make_a_round_trip(tmp_path):
     assert read_predictions(path, some[::-1]) == [Answer("“borrowed”"), Answer("1893")]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"a": "x"}, "1 of 2 questions have no answer, such as 'b'"),
-        (
-            {"a": "x", "b": "y", "c": "z"},
-            "1 answers to questions that are not in the gold file .*, such as 'c'",
-        ),
-        ({"a": "x", "b": None}, "'b' must be text, but it is None"),
-        (["a"], r": '\[\"a\"\]', but this file must contain a JSON object"),
-        ("{'a'}", ": not JSON"),
-    ],
-)
-def test_wrong_prediction_files(save, content, message):
-    path = save(content)
-    with pytest.raises(ValueError, match=message) as caught:
-        read_predictions(path, [example("1893", identity="a"), example("1893", identity="b")])
-    assert str(caught.value).startswith(str(path))
-
-
 def test_parse_predict_render():
     one = parse({"question": "Where is the pier?", "context": PIER}, "in.jsonl:1")
     model, vocab = build([one])
@@ -353,23 +198,6 @@ def test_parse_predict_render():
     rendered = render(one, answer)
     assert PIER[rendered["start"] : rendered["end"]] == rendered["answer"] != ""
     assert json.loads(json.dumps(rendered)) == rendered
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"question": "Who?"}, "in.jsonl:3: expected an object with 'context'"),
-        ({"context": "Ann.", "question": ["Who", "?"]}, "in.jsonl:3: 'question' must be text"),
-        ({"context": "", "question": "Who?"}, "in.jsonl:3: the context has no words: ''"),
-        ({"context": "Ann.", "question": ""}, "in.jsonl:3: the question has no words: ''"),
-    ],
-)
-def test_wrong_records(record, message):
-    with pytest.raises(ValueError, match=message):
-        parse(record, "in.jsonl:3")
-
-
-# Model
 
 
 @pytest.mark.parametrize(
@@ -445,19 +273,6 @@ def test_self_attention_looks_at_others_or_at_nothing():
     assert alone.tolist() == [[[0.0]]]
 
 
-def test_the_batch_changes_nothing():
-    short, long = (
-        parse({"question": "Where is the pier?", "context": PIER}, "here:1"),
-        example("1893"),
-    )
-    model, vocab = build([short, long])
-    model.eval()
-    together, alone = model(collate([long, short], vocab)), model(collate([short], vocab))
-    size = len(short.paragraph.words)
-    torch.testing.assert_close(together[1, :, :size], alone[0])
-    assert together[1, :, size:].eq(-torch.inf).all()
-
-
 def test_loss_is_the_mean_over_questions_of_two_cross_entropies():
     some = [example("1893"), example("burned down", "burned")]
     model, vocab = build(some)
@@ -523,13 +338,7 @@ def test_overfits_ten_questions():
         example(answer, identity=question, question=question) for question, answer in asked.items()
     ]
     model, vocab = build(some, at=())
-    batch = collate(some, vocab)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
-    for _ in range(60):
-        optimizer.zero_grad()
-        model.loss(model(batch), batch).backward()
-        optimizer.step()
-    predicted = model.eval().decode(model(batch), batch)
+    predicted = learnt(model, collate(some, vocab), lr=0.03, steps=60)
     assert [answer.text for answer in predicted] == list(asked.values())
     assert all(MILL[answer.start : answer.end] == answer.text for answer in predicted)
 
@@ -559,9 +368,6 @@ def test_gru_dropout_is_the_same_at_every_step():
     assert not layer.eval()(torch.randn(2, 6, 3), torch.ones(2, 6, dtype=torch.bool)).eq(0).any()
 
 
-# Metric
-
-
 def test_golden_scores(fixtures):
     cases = json.loads((fixtures / "derived" / "squad_metric.json").read_text())["cases"]
     for case in cases:
@@ -587,24 +393,6 @@ def test_golden_scores(fixtures):
 def test_scores(predicted, gold, exact, score):
     assert exact_match(predicted, gold) == exact
     assert f1(predicted, gold) == pytest.approx(score)
-
-
-def test_metric_adds_up():
-    metric, halves = AnswerScores([]), [AnswerScores([]), AnswerScores([])]
-    metric.update([], [])
-    assert metric.compute()["f1"] == 0
-    predicted = [Answer("the mill"), Answer("in 1893"), Answer("loan")]
-    gold = [["mill"], ["1893", "year 1893"], ["fire"]]
-    metric.update(predicted, gold)
-    assert {name: value.item() for name, value in metric.compute().items()} == pytest.approx(
-        {"exact_match": 1 / 3, "f1": 5 / 9}
-    )
-    halves[0].update(predicted[:1], gold[:1])
-    halves[1].update(predicted[1:], gold[1:])
-    torch.testing.assert_close(halves[0].sums + halves[1].sums, metric.sums)
-
-
-# Averaged weights
 
 
 def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
@@ -721,61 +509,6 @@ def test_resuming_takes_up_both(tmp_path, save):
     torch.testing.assert_close(started, {name: before["state_dict"][name] for name in started})
     torch.testing.assert_close(record.steps[0], before["current_weights"])
     assert len(record.steps) == 3
-
-
-# Config
-
-
-def composed(*overrides):
-    return conftest.composed("task=squad", "data=squad1", "run_dir=here", *overrides)
-
-
-def test_the_task_chooses_embeddings_and_encoder_and_the_command_line_wins():
-    cfg = composed()
-    assert cfg.rnn._target_ == "elmo_bench.nn.BiGru"
-    assert (cfg.embed.char_dim, cfg.embed.num_filters, cfg.embed.width, cfg.embed.freeze) == (
-        20,
-        100,
-        5,
-        True,
-    )
-    assert list(cfg.elmo.at) == ["input", "output"]
-    assert composed("rnn=bilstm").rnn._target_ == "elmo_bench.nn.BiLstm"
-    assert composed("embed.freeze=false", "elmo.at=[input]").embed.freeze is False
-    callback = instantiate(composed("task.callbacks.0.decay=0.9").task.callbacks[0])
-    assert (type(callback), callback.decay) == (WeightAverage, 0.9)
-
-
-def test_parameters_of_the_paper():
-    """The sizes of Clark and Gardner with ELMo at both places, counted by hand; words and biLM left
-    out.
-    """
-    cfg = composed()
-    x, bilm, gru = 300 + 100, 1024, 90
-    h = 2 * gru
-
-    def bi_gru(size):
-        return 2 * 3 * (gru * (size + gru) + 2 * gru)
-
-    merged = h + bilm
-    expected = 262 * 20 + 5 * 20 * 100 + 100  # characters
-    expected += 2 * (3 + 1)  # two mixes of three layers
-    expected += (
-        bi_gru(x + bilm) + (3 * merged + 1) + (4 * merged * h + h)
-    )  # encoder, attention, merge
-    expected += bi_gru(h) + (3 * h + 1) + 1 + (3 * h * h + h)  # self-attention
-    expected += bi_gru(h) + bi_gru(2 * h) + 2 * (h + 1)  # pointers
-    layers = BiLm(Options(cell_size=8, projection_size=512, filters=((1, 4),)))
-    backbone = partial(
-        Backbone,
-        instantiate(cfg.embed)(vocab=Vocab([], []), vectors={}),
-        Elmo(layers, at=tuple(cfg.elmo.at)),
-        instantiate(cfg.rnn),
-    )
-    model = instantiate(cfg.task.model)(backbone, [])
-    words = model.backbone.embed.words.embedding.weight
-    counted = [p.numel() for p in model.parameters() if p.requires_grad and p is not words]
-    assert sum(counted) == expected == 2_340_785
 
 
 def test_half_a_surrogate_pair_is_written_as_json_writes_it(tmp_path):

@@ -1,44 +1,19 @@
 """SRL: the reader, srl-eval.pl's rules and file format, the tagger."""
 
-import gzip
 import json
 from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hydra.utils import instantiate
 
 from elmo_bench.elmo import Elmo
-from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.nn import AlternatingHighwayLstm, Backbone, Words
 from elmo_bench.text import Span, Vocab
 from tasks.srl.data import Example, collate, parse, read, read_predictions, render, write
 from tasks.srl.metric import ArgumentF1, arguments
 from tasks.srl.model import PredicateTagger
-from tests import conftest
-
-# The seventh column has lemmas. "wound ... up" is one predicate, "Nothing ." has none, at "x -
-# rays" begin two.
-FILE = """\
-#begin document (nw/clock); part 000
-nw/clock 0 0 Ada     NNP * -     -  - - * (ARG0*)  (ARG0* *        -
-nw/clock 0 1 wound   VBD * wind  02 - - * (V*)     *)     *        -
-nw/clock 0 2 clocks  NNS * -     -  - - * (ARG1*)  *      (R-ARG0* -
-nw/clock 0 3 up      RP  * -     -  - - * (C-V*)   *      *)       -
-nw/clock 0 4 and     CC  * -     -  - - * *        *      *        -
-nw/clock 0 5 left    VBD * leave 01 - - * *        (V*)   (V*)     -
-
-nw/clock 0 0 Nothing NN  * -     -  - - * -
-nw/clock 0 1 .       .   * -     -  - - * -
-
-nw/clock 0 0 x       NN  * -     -  - - * (V*)   (V*)   -
-nw/clock 0 1 -       HYP * -     -  - - * *      *      -
-nw/clock 0 2 rays    NNS * xray  01 - - * (C-V*) *      -
-nw/clock 0 3 hurt    VBP * -     -  - - * *      (ARG1*) -
-#end document
-"""
-
+from tests.tasks.small import FILES, bilm, learnt
 
 DASH = """\
 #begin document (nw/dash); part 000
@@ -50,25 +25,20 @@ nw/dash 0 1 rays  NNS * -  -  - - * (ARG1*) -
 
 @pytest.fixture
 def save(tmp_path):
-    def save(text, name="some.gold_conll"):
-        path = tmp_path / name
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-        return path
+    def save(text):
+        (tmp_path / "some.gold_conll").write_text(text)
+        return tmp_path / "some.gold_conll"
 
     return save
 
 
 @pytest.fixture
 def examples(save):
-    return list(read(save(FILE)))
+    return list(read(save(FILES["srl"])))
 
 
-# -- reading
-
-
-@pytest.mark.parametrize("name", ["some.gold_conll", "some.gold_conll.gz"])
-def test_an_example_for_each_predicate_and_one_without(save, name):
-    path = save(FILE, name)
+def test_an_example_for_each_predicate_and_one_without(save):
+    path = save(FILES["srl"])
     found = list(read(path))
     assert [(example.lemma, example.predicate) for example in found] == [
         *(("wind", (1, 3)), ("leave", (5,)), ("leave", (5,)), ("-", ())),
@@ -91,6 +61,12 @@ def test_an_example_for_each_predicate_and_one_without(save, name):
     ]
 
 
+def test_a_record_of_text():
+    example = parse({"text": "Ada (she) wound it.", "predicate": "wound"}, "in:1")
+    words = ("Ada", "-LRB-", "she", "-RRB-", "wound", "it", ".")  # as the treebank has them
+    assert (example.words, example.predicate) == (words, (4,))
+
+
 def test_labels_foresee_length_continuation_and_reference(examples):
     assert examples[3].labels == ["O"]
     roles = ["ARG0", "C-ARG0", "C-V", "R-ARG0", "V"]
@@ -99,66 +75,22 @@ def test_labels_foresee_length_continuation_and_reference(examples):
         assert set(example.gold) <= set(example.labels)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "message"),
-    [
-        (
-            "(ARG0* *",
-            "(ARG0*) *",
-            3,
-            r"'\*\)' in column 13 closes a bracket that is not open in its sentence",
-        ),
-        ("(ARG1*) -", "(ARG1* -", 15, r"\(ARG1\* in column \d+ is not closed"),
-        (
-            "*)       -",
-            "(ARG1*)  -",
-            5,
-            r"'\(ARG1\*\)' in column \d+ begins inside R-ARG0, which is open since line 4",
-        ),
-        ("(R-ARG0*", "((ARG2*", 4, r"'\(\(ARG2\*' in column 14"),
-        (
-            "(V*)     -\n",
-            "*        -\n",
-            2,
-            r"column 14, the arguments of a predicate, has no \(V\*",
-        ),
-        ("(R-ARG0* -", "(R-ARG0* * -", 4, "16 columns, but line 2 of the same sentence has 15"),
-        (
-            "- - * *      *      -",
-            "- - * *      *",
-            13,
-            "13 columns, but line 12 of the same sentence has 14",
-        ),
-        ("#end document\n", "", 1, "has no #end document"),
-    ],
-)
-def test_bad_files_are_named_with_their_line(save, old, new, line, message):
-    text = FILE.replace(old, new)
-    assert text != FILE
-    path = save(text)
-    with pytest.raises(ValueError, match=f"^{path}:{line}: .*(?:{message})"):
-        list(read(path))
-
-
 def test_a_column_of_stars_alone_is_no_predicate(save):
     """One sentence of OntoNotes 5 has one (nw/p2.5_c2e/00/p2.5_c2e_0034)."""
-    found = list(read(save(FILE)))
-    stars = FILE.replace(" -\n", " * -\n")
+    found = list(read(save(FILES["srl"])))
+    stars = FILES["srl"].replace(" -\n", " * -\n")
     assert list(read(save(stars))) == found
 
 
 def test_a_sentence_with_fewer_columns_than_predicates_is_counted(save, caplog):
-    list(read(save(FILE)))
+    list(read(save(FILES["srl"])))
     assert not caplog.records
-    path = save(FILE.replace("Nothing NN  * -     - ", "Nothing NN  * nothing 01"))
+    path = save(FILES["srl"].replace("Nothing NN  * -     - ", "Nothing NN  * nothing 01"))
     list(read(path))
     assert (
         f"{path}: 1 sentences have more rolesets (column 8) than columns of arguments"
         in caplog.text
     )
-
-
-# -- the score
 
 
 def figures(pairs):
@@ -232,8 +164,6 @@ def test_golden_scores_of_the_official_script(fixtures):
         assert by_role == case["per_role_correct_excess_missed"], case["name"]
 
 
-# -- the official format
-
 PROPS = """\
 - (ARG0*) (ARG0*
 wind (V*) *)
@@ -300,51 +230,11 @@ def test_columns_of_predictions_are_separated_as_those_of_the_reader(save, tmp_p
     assert read_predictions(path, [example]) == [example.gold]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "message"),
-    [
-        ("- * *\nleave", "leave", 1, r"5 words, but .*:2 has 6"),
-        (
-            "leave * (V*)",
-            "leave *",
-            6,
-            r"2 columns, but it must have 3, since .*:2 has 2 predicates",
-        ),
-        (
-            "wind (V*) *)\n- ",
-            "- (V*) *)\nwind ",
-            1,
-            r"predicates at words \[2, 5\], but .*:2 has them at \[1, 5\]",
-        ),
-        ("(ARG1*) *\n", "ARG1 *\n", 3, r"'ARG1' in column 2"),
-        ("- (ARG1*)\n\n", "- (ARG1*)\n\n- *\n", 28, "more sentences than"),
-    ],
-)
-def test_predictions_that_do_not_fit_are_named_with_their_line(
-    examples, tmp_path, old, new, line, message
-):
-    path = tmp_path / "test.props"
-    path.write_text(PROPS.replace(old, new))
-    assert path.read_text() != PROPS
-    with pytest.raises(ValueError, match=f"^{path}:{line}: .*{message}"):
-        read_predictions(path, examples)
-
-
-def test_too_few_predictions(examples, tmp_path):
-    path = tmp_path / "test.props"
-    path.write_text(PROPS[: PROPS.index("x (V*)")])
-    with pytest.raises(ValueError, match=r"ends before the sentence of .*:12"):
-        read_predictions(path, examples)
-
-
-# -- records
-
-
 @pytest.mark.parametrize(("predicate", "places"), [(1, (1,)), ([3, 1], (1, 3)), ("wound", (1,))])
 def test_records(predicate, places):
-    example = parse({"tokens": ["Ada", "wound", "clocks", "up"], "predicate": predicate}, "in:1")
     words = ("Ada", "wound", "clocks", "up")
-    assert example == Example(words, places, "wound", (), "in:1", words)
+    example = parse({"tokens": [*words], "predicate": predicate}, "in:1")
+    assert example == Example(words, places, "wound", (), "in:1")
     tags = ["B-ARG0", "B-V", "B-ARG1", "B-C-V"]
     assert render(example, tags) == {
         "tokens": list(example.words),
@@ -353,60 +243,17 @@ def test_records(predicate, places):
     }
 
 
-def test_a_record_of_text():
-    assert parse({"text": "Ada wound clocks up.", "predicate": "wound"}, "in:1").words[-1] == "."
-
-
-def test_brackets_of_a_text_are_read_as_the_treebanks_and_shown_as_written():
-    written = ["Ada", "(", "[", "{", "}", "]", ")", "wound"]
-    example = parse({"text": " ".join(written), "predicate": "wound"}, "in:1")
-    read_as = ("Ada", "-LRB-", "-LSB-", "-LCB-", "-RCB-", "-RSB-", "-RRB-", "wound")
-    assert example.sentences == [read_as]
-    assert (example.predicate, render(example, ["O"] * 8)["tokens"]) == ((7,), written)
-    given = parse({"tokens": ["(", "-LRB-", "wound"], "predicate": "wound"}, "in:1")
-    assert given.words == ("(", "-LRB-", "wound")
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"predicate": 0}, "a record must have 'tokens'"),
-        ({"tokens": [], "predicate": 0}, "a record must have 'tokens'"),
-        ({"tokens": "Ada wound", "predicate": 0}, "a record must have 'tokens'"),
-        ({"tokens": ["a", "b"]}, "predicate None, but it must be a position, 0 to 1"),
-        ({"tokens": ["a", "b"], "predicate": 2}, "predicate 2, but it must be a position, 0 to 1"),
-        ({"tokens": ["a", "b"], "predicate": -1}, "predicate -1"),
-        ({"tokens": ["a", "b"], "predicate": True}, "predicate True"),
-        ({"tokens": ["a", "b"], "predicate": []}, r"predicate \[\]"),
-        ({"tokens": ["a", "b", "a"], "predicate": "a"}, r"predicate 'a' is at positions \[0, 2\]"),
-        ({"tokens": ["a", "b"], "predicate": "c"}, r"predicate 'c' is at positions \[\]"),
-    ],
-)
-def test_bad_records(record, message):
-    with pytest.raises(ValueError, match=f"^in:7: {message}"):
-        parse(record, "in:7")
-
-
-# -- the model
-
-
 def build(examples, *, elmo=True, **settings):
     """A small tagger, on a small biLM."""
     labels = {label for example in examples for label in example.labels}
     vocab = Vocab.build([example.words for example in examples], labels)
-    bilm = BiLm(Options(cell_size=6, projection_size=4, filters=((1, 4),))) if elmo else None
+    layers = bilm() if elmo else None
     encoder = partial(AlternatingHighwayLstm, hidden_size=48, num_layers=2)
     embed = Words(vocab=vocab, vectors={}, word_dim=16)
     backbone = partial(
-        Backbone, embed, Elmo(bilm, at=["input"] if elmo else [], dropout=0.0), encoder
+        Backbone, embed, Elmo(layers, at=["input"] if elmo else [], dropout=0.0), encoder
     )
     return PredicateTagger(backbone, vocab.labels, indicator_dim=8, **settings), vocab
-
-
-def test_the_indicator_starts_short(examples):
-    """As AllenNLP's embeddings do: Glorot and Bengio's uniform distribution."""
-    model, _ = build(examples)
-    assert model.indicator.weight.abs().max() <= (6 / (2 + 8)) ** 0.5
 
 
 @pytest.mark.parametrize("elmo", [False, True])
@@ -433,12 +280,6 @@ def test_shapes_loss_and_gradients(examples, elmo):
     loss.backward()
     learned = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
     assert learned >= {"indicator.weight", "output.weight", "backbone.embed.embedding.weight"}
-
-
-def test_what_a_sentence_gets_does_not_depend_on_its_batch(examples):
-    model, vocab = build(examples)
-    alone = model.eval()(collate(examples[5:], vocab))
-    torch.testing.assert_close(model(collate(examples, vocab))[5:, :4], alone)
 
 
 def test_the_predicate_makes_the_difference(examples):
@@ -495,56 +336,7 @@ def test_learns_ten_examples_by_heart():
             Example(words, (7,), "sleep", (Span("ARG0", 0, 2), Span("V", 7, 7)), f"f:{word}"),
         ]
     model, vocab = build(examples)
-    batch, optimizer = collate(examples, vocab), torch.optim.Adam(model.parameters(), 0.02)
-    for _ in range(60):
-        optimizer.zero_grad()
-        model.loss(model(batch), batch).backward()
-        optimizer.step()
-    model.eval()
     metric = ArgumentF1(vocab.labels)
-    metric.update(model.decode(model(batch), batch), [example.gold for example in examples])
+    found = learnt(model, collate(examples, vocab), lr=0.02, steps=60)
+    metric.update(found, [example.gold for example in examples])
     assert metric.compute()["f1"] == 1
-
-
-# -- the configuration
-
-
-def composed(*overrides):
-    return conftest.composed("task=srl", "data=ontonotes5", *overrides, "run_dir=here")
-
-
-def test_the_task_chooses_its_encoder_and_the_command_line_wins():
-    cfg = composed()
-    encoder = instantiate(cfg.rnn)(input_size=1124)
-    assert isinstance(encoder, AlternatingHighwayLstm)
-    assert sum(parameter.numel() for parameter in encoder.parameters()) == 9_415_200
-    assert cfg.embed._target_ == "elmo_bench.nn.Words"
-    assert cfg.elmo.l2 == 0.001
-    assert cfg.trainer.gradient_clip_algorithm == "value"
-    assert "num_filters" in composed("embed=words_chars").embed
-    assert composed("rnn=bilstm").rnn._target_ == "elmo_bench.nn.BiLstm"
-    assert composed("rnn.num_layers=2").rnn.num_layers == 2
-
-
-def test_the_biLM_alone_without_word_vectors(examples):  # noqa: N802
-    vocab = Vocab.build([example.words for example in examples], ["O"])
-    embed = instantiate(composed("embed.word_dim=0").embed)(vocab=vocab, vectors={})
-    assert embed(
-        collate([parse({"tokens": ["a"], "predicate": 0}, "in:1")], vocab).tokens
-    ).shape == (1, 1, 0)
-
-
-# -- real files
-
-
-def test_english_web_treebank(corpora, tmp_path):
-    examples = list(read(corpora / "srl" / "ewt.test.gold_conll.gz"))
-    gold = [example.gold for example in examples]
-    metric = ArgumentF1({tag for tags in gold for tag in tags})
-    metric.update(gold[:500], gold[:500])
-    assert metric.compute()["f1"] == 1
-    assert sum(bool(example.predicate) for example in examples) == 4799
-    assert len({example.source for example in examples}) == 2059
-    assert sum(role != "V" for tags in gold for role, _ in arguments(tags)) == 9258
-    write(examples, gold, tmp_path / "gold.props")
-    assert read_predictions(tmp_path / "gold.props", examples) == gold
