@@ -5,6 +5,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import NamedTuple
 
+from elmo_bench.files import counted_noun
+
 from .lines import read_lines
 
 
@@ -28,7 +30,7 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     a word may be empty or contain a space; otherwise spaces do. Raises ValueError, with file and
     line, for a line of fewer than two columns, or of another number than the first line.
     """
-    width, document = None, 0
+    width, document = 0, 0
     block: list[Row] = []
     for number, line in read_lines(path):
         if not line.strip(" \t") or line.startswith("-DOCSTART-"):
@@ -37,16 +39,13 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
             block = []
             document += line.startswith("-DOCSTART-")
             continue
-        columns = line.split("\t") if "\t" in line else line.split(" ")
-        columns = columns if "\t" in line else [column for column in columns if column]
+        columns = line.split("\t") if "\t" in line else [*filter(None, line.split(" "))]
         width = width or len(columns)
-        if width < 2:
+        if width < 2 or len(columns) != width:
+            least = "a line must have a word and a tag"
+            expected = least if width < 2 else f"the lines before have {width}"
             raise ValueError(
-                f"{path}:{number}: one column, but a line must have a word and a tag: {shown(line)}"
-            )
-        if len(columns) != width:
-            raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, but the lines before have {width}: "
+                f"{path}:{number}: {counted_noun(len(columns), 'column')}, but {expected}: "
                 f"{shown(line)}"
             )
         block.append(Row(number, columns, document))

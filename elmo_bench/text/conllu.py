@@ -37,16 +37,12 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
                     f"separated by tabs: {line[:60]!r}"
                 )
             parts = _ID.fullmatch(columns[0])
-            if parts is None:
+            expected = str(len(rows) + (parts is None or not parts["node"]))
+            if parts is None or parts["word"] != expected:
                 raise ValueError(
-                    f"{path}:{number}: ID {columns[0]!r}, but an ID must be a number such as 3, "
-                    "3-4 or 5.1"
-                )
-            expected = len(rows) if parts["node"] else len(rows) + 1
-            if parts["word"] != str(expected):
-                raise ValueError(
-                    f"{path}:{number}: ID {columns[0]}, but {expected} must come next: a line is "
-                    "missing or repeated, or an empty line between sentences is missing"
+                    f"{path}:{number}: ID {columns[0]!r}, but {expected} must come next (or a span "
+                    "such as 3-4, or an empty node such as 5.1): a line is missing or repeated, or "
+                    "an empty line between sentences is missing"
                 )
             if columns[0] == parts["word"]:
                 rows.append(Row(number, columns, document))

@@ -24,11 +24,11 @@ class LabelMap(NamedTuple):
         """
         if isinstance(prediction, str):
             return self.predicted.get(prediction, prediction)
-        return [self._tag(tag) for tag in prediction]
-
-    def _tag(self, tag: str) -> str:
-        prefix, _, label = tag.partition("-")
-        return f"{prefix}-{self.predicted[label]}" if label in self.predicted else "O"
+        parts = [tag.partition("-") for tag in prediction]
+        return [
+            f"{prefix}-{self.predicted[label]}" if label in self.predicted else "O"
+            for prefix, _, label in parts
+        ]
 
 
 def named(labels: Mapping[Any, Any]) -> dict[str, list[str]]:

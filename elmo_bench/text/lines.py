@@ -67,19 +67,16 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _without_return(line: bytes, returns: bool, source: str) -> bytes:
-    if returns and line.endswith(b"\r\n"):
-        line = line[:-2] + b"\n"
-    elif returns and line.endswith(b"\n"):
+    is_wrong = returns and line.endswith(b"\n") and not line.endswith(b"\r\n")
+    if returns and not is_wrong:
+        line = line.removesuffix(b"\r\n") + b"\n" * line.endswith(b"\n")
+    if is_wrong or b"\r" in line:
+        before = line.partition(b"\r")[0].decode(errors="replace").rstrip("\n")
+        came = "a line feed alone" if is_wrong else "a carriage return"
         raise ValueError(
-            f"{source}: a line feed alone ends this line, but a carriage return and a line feed "
-            r"the first: convert the file with sed 's/\r$//' OLD > NEW"
-        )
-    before, carriage_return, _ = line.partition(b"\r")
-    if carriage_return:
-        raise ValueError(
-            f"{source}: a carriage return behind {shown(before.decode(errors='replace'))}, "
-            "but lines must end with a line feed, or all with a carriage return and a line feed: "
-            r"convert the file with sed 's/\r$//' or tr '\r' '\n' < OLD > NEW"
+            f"{source}: {came} behind {shown(before)}, but lines must end with a line feed, or all "
+            "with a carriage return and a line feed: convert the file with sed 's/\\r$//' or "
+            "tr '\\r' '\\n' < OLD > NEW"
         )
     return line
 

@@ -20,14 +20,9 @@ def text_files(pattern: str | Path) -> list[Path]:
     """
     path = Path(pattern).expanduser()
     if path.is_dir():
-        inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
-        files = [
-            file
-            for file, parts in inside
-            if file.is_file() and not any(part.startswith(".") for part in parts)
-        ]
-        # Skip empty files, which other programs write as marks, such as _SUCCESS.
-        files = [file for file in files if file.stat().st_size]
+        inside = (file for file in path.rglob("*") if file.is_file() and file.stat().st_size)
+        parts = {file: file.relative_to(path).parts for file in inside}  # no empty marks: _SUCCESS
+        files = [file for file in parts if not any(part.startswith(".") for part in parts[file])]
     else:
         matching = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if path.name else ()
         files = [path] if path.is_file() else [file for file in matching if file.is_file()]
@@ -47,27 +42,24 @@ def read_sentences(path: str | Path) -> Iterator[list[str]]:
     """
     has_json = ".jsonl" in Path(path).suffixes
     for number, line in read_lines(path):
-        yield _tokens(line, f"{path}:{number}") if has_json else line.split()
-
-
-def _tokens(line: str, source: str) -> list[str]:
-    tokens = parse_json(line, source)
-    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise ValueError(
-            f'{source}: {line[:50]!r}, but a line is a JSON list of strings, such as ["a", "b"]'
-        )
-    return tokens
+        tokens = parse_json(line, f"{path}:{number}") if has_json else line.split()
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+            raise ValueError(
+                f"{path}:{number}: {line[:50]!r}, but a line is a JSON list of strings, such as "
+                '["a", "b"]'
+            )
+        yield tokens
 
 
 def read_text(files: Iterable[str | Path], *, raw: bool = False) -> Iterator[Sequence[str]]:
     """Yield the non-empty sentences of the files; `raw` text is tokenised and split."""
     for path in files:
-        if raw:
-            for _, line in read_lines(path):
-                if line and not line.isspace():  # the tokenizer takes 50 us for an empty line, too
-                    yield from part_sentences(tokenize(line))
-        else:
+        if not raw:
             yield from filter(None, read_sentences(path))
+            continue
+        for _, line in read_lines(path):
+            if line and not line.isspace():  # the tokenizer takes 50 us for an empty line, too
+                yield from part_sentences(tokenize(line))
 
 
 def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:

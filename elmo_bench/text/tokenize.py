@@ -13,8 +13,6 @@ _FINE = re.compile(r"""(-|[‐-―−]|[£€¥¢₹]|[/~"“”„‟]|``|''|['
 _BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 BRACKETS = str.maketrans(_BRACKETS)
 _UNESCAPED = {escaped: bracket for bracket, escaped in _BRACKETS.items()}
-# A web address ends at its last letter, digit or slash, and thus before a full stop or bracket.
-_ADDRESS = re.compile(r"""(?:https?://|www\.)[^\s<>"]*[\w/]""", re.IGNORECASE)
 # NLTK expects single sentences, so it splits only the text's last full stop. We split others, too,
 # except after these abbreviations.
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
@@ -78,32 +76,19 @@ def unescape(word: str) -> str:
 def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
     """Return the tokens of a text with offsets; they cover everything except white space.
 
-    A web address such as `https://a.org/b?c=d` is one token. `fine` splits addresses, and words at
-    hyphens, dashes, currency signs, slashes, tildes and quotes, because answers may begin or end
-    there (Clark and Gardner 2018).
+    `fine` splits words at hyphens, dashes, currency signs, slashes, tildes and quotes, because
+    answers may begin or end there (Clark and Gardner 2018).
 
     >>> tokenize_with_offsets("a well-kept “house”", fine=True)[-2:]
     [Token(text='house', start=13, end=18), Token(text='”', start=18, end=19)]
     """
     tokens = []
-    straight = text.translate(_STRAIGHT)
-    for start, end in _offsets(straight) if fine else _offsets_with_addresses(straight):
+    for start, end in _offsets(text.translate(_STRAIGHT)):
         for piece in _FINE.split(text[start:end]) if fine else [text[start:end]]:
             for part in _part_full_stop(piece):
                 tokens.append(Token(part, start, start + len(part)))
                 start += len(part)
     return tokens
-
-
-def _offsets_with_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the tokens' start and end; a web address, which NLTK would split, is one token."""
-    done = 0
-    for address in _ADDRESS.finditer(text):
-        before = text[done : address.start()]
-        yield from ((done + start, done + end) for start, end in _offsets(before))
-        yield address.span()
-        done = address.end()
-    yield from ((done + start, done + end) for start, end in _offsets(text[done:]))
 
 
 def _offsets(text: str) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ Axes: B sentences of the batch, N words of a document, M mentions.
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, zip_longest
+from itertools import accumulate, groupby
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -54,6 +54,7 @@ class Example:
     source: str
 
     units = ("document",)
+    labels = ()  # clusters have none
 
     @property
     def name(self) -> str:
@@ -64,11 +65,6 @@ class Example:
     def group(self) -> tuple[str, ...]:
         """The document, all its parts."""
         return (self.document,)
-
-    @property
-    def labels(self) -> list[str]:
-        """Empty, since clusters have no labels."""
-        return []
 
     @property
     def gold(self) -> list[list[Mention]]:
@@ -100,12 +96,12 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     """Yield the documents of a file, part by part.
 
     With `annotated`, a document of which no part has a mention is left out; its parts must follow
-    one another. Clusters that share a mention are merged. Logs their number, and how many parts
-    have no mention: a warning if more than a fifth. Raises ValueError, with file and line, for a
-    malformed cell of the coreference column and for brackets that do not match within their
-    sentence, and, with the file, for a document without sentences.
+    one another. Clusters that share a mention are merged. Logs the numbers of both and of parts
+    without a mention, with a warning if these are more than a fifth. Raises ValueError, with file
+    and line, for a malformed cell of the coreference column and for brackets that do not match
+    within their sentence, and, with the file, for a document without sentences.
     """
-    repeated = num_parts = num_empty = num_left_out = 0
+    num_parts = num_empty = num_left_out = num_repeated = 0
     for _, document in groupby(_documents(path), lambda part: part.document):
         parts = list(document)
         if annotated and not any(part.clusters for part in parts):
@@ -113,18 +109,16 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
             continue
         for part in parts:
             merged = merge(part.clusters)
-            repeated += size(part.clusters) - size(merged)
+            num_repeated += size(part.clusters) - size(merged)
             num_parts, num_empty = num_parts + 1, num_empty + (not merged)
             yield replace(part, clusters=merged)
-    if num_left_out:
-        log.info("%s: %d documents without a mention are left out", path, num_left_out)
-    if num_empty:
-        is_many = num_empty > FEW * num_parts
-        hint = ": if they are not annotated, leave them out, or the model learns to find none"
-        counts = f"{num_empty} of {num_parts} documents have no mention{hint if is_many else ''}"
-        log.log(logging.WARNING if is_many else logging.INFO, "%s: %s", path, counts)
-    if repeated:
-        log.warning("%s: %d mentions are in two clusters; such clusters are merged", path, repeated)
+    log.log(
+        logging.WARNING if num_empty > FEW * num_parts else logging.INFO,
+        "%s: %d of %d documents have no mention (if they are not annotated, leave them out, or the "
+        "model learns to find none); %d more are left out; %d mentions in two clusters, which are "
+        "merged",
+        *(path, num_empty, num_parts, num_left_out, num_repeated),
+    )
 
 
 def _documents(path: Path) -> Iterator[Example]:
@@ -236,43 +230,29 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
-    """Read the clusters from a file written by `write`, in any order.
+    """Read the clusters from a file written by `write`.
 
     As in the official scorer, a gold mention that is in several predicted clusters counts only in
-    the first of them, and the number of such mentions is logged. Raises ValueError for an unknown
-    document or one whose sentences differ in length, with the file and the document's first line,
-    and for a missing document, with the file.
+    the first of them, and the number of such mentions is logged. Raises ValueError for another
+    document, or one whose sentences differ in length, with the file and the document's first line,
+    and for another number of documents, with the file.
     """
-    documents = {document.name: document for document in _documents(path)}
-    for name in sorted(documents.keys() - {example.name for example in examples}):
-        raise ValueError(f"{documents[name].source}: {name} is not one of the gold documents")
-    kept, repeated = [], 0
-    for example in examples:
-        if example.name not in documents:
-            raise ValueError(f"{path}: {example.name} of {example.source} is missing")
-        document = documents[example.name]
-        _check_lengths(document, example)
-        kept.append(without_repeats(document.clusters, example.clusters))
-        repeated += size(document.clusters) - size(kept[-1])
-    if repeated:
-        log.warning(
-            "%s: %d mentions are in two clusters; they are removed from the later one, as by the "
-            "official scorer",
-            path,
-            repeated,
+    documents, kept = list(_documents(path)), []
+    if len(documents) != len(examples):
+        raise ValueError(
+            f"{path}: {len(documents)} documents, but the gold file has {len(examples)}"
         )
-    return kept
-
-
-def _check_lengths(document: Example, example: Example) -> None:
-    """Raise ValueError unless the document's sentences are as long as the gold document's."""
-    lengths, expected = (map(len, each.sentences) for each in (document, example))
-    for number, pair in enumerate(zip_longest(lengths, expected, fillvalue=0), 1):
-        if pair[0] != pair[1]:
+    for document, example in zip(documents, examples, strict=True):
+        lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
+        if (document.name, lengths) != (example.name, expected):
             raise ValueError(
-                f"{document.source}: sentence {number} of {document.name} has {pair[0]} words, "
-                f"but that of {example.source} has {pair[1]}"
+                f"{document.source}: {document.name} with sentences of {lengths} words, but "
+                f"{example.source} is {example.name} with {expected}"
             )
+        kept.append(without_repeats(document.clusters, example.clusters))
+    repeated = sum(size(document.clusters) for document in documents) - sum(map(size, kept))
+    log.info("%s: %d gold mentions removed, since an earlier cluster has them", path, repeated)
+    return kept
 
 
 def parse(record: dict[str, Any], source: str) -> Example:

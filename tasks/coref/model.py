@@ -93,12 +93,9 @@ class SpanRanker(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone = backbone()
-        self.max_width = max_width
-        self.max_antecedents = max_antecedents
-        self.max_sentences = max_sentences
-        self.spans_per_word = spans_per_word
-        self.lexical_dropout = lexical_dropout
-        self.head_elmo = head_elmo
+        self.max_width, self.spans_per_word = max_width, spans_per_word
+        self.max_antecedents, self.max_sentences = max_antecedents, max_sentences
+        self.lexical_dropout, self.head_elmo = lexical_dropout, head_elmo
         self.dropout = nn.Dropout(dropout)
         elmo_dim = self.backbone.elmo.dim("input") if head_elmo else 0
         head_dim = cast(int, self.backbone.embed.dim) + elmo_dim
@@ -127,11 +124,12 @@ class SpanRanker(nn.Module):
 
     def word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
         """Return the vectors that heads sum, and the outputs of the rnn, for all words."""
-        size = len(tokens.mask) if self.training else max(1, TOKENS // tokens.mask.shape[1])
-        parts = [
-            self._word_vectors(rows(tokens, first, size))
-            for first in range(0, len(tokens.mask), size)
-        ]
+        count, length = tokens.mask.shape
+        size = count if self.training else max(1, TOKENS // length)
+        parts = []
+        for part in (slice(first, first + size) for first in range(0, count, size)):
+            longest = int(tokens.lengths[part].max())
+            parts.append(self._word_vectors(tokens.cut(part, longest)))
         x, h = (torch.cat(part) for part in zip(*parts, strict=True))
         return x, h
 
@@ -227,8 +225,7 @@ class SpanRanker(nn.Module):
         features: Float[Tensor, "K F"],
     ) -> Float[Tensor, "K H2"]:
         """Return span representations [h at the start; h at the end; width; head]."""
-        window = starts[:, None] + torch.arange(shares.shape[1], device=starts.device)
-        window = window.clamp(max=len(x) - 1)
+        window = _window(len(x), shares.shape[1], x.device)[starts]
         blocks = zip(shares[starts, widths].split(BLOCK), window.split(BLOCK), strict=True)
         heads = torch.cat([(share[:, None] @ x[words])[:, 0] for share, words in blocks])
         return torch.cat([h[starts], h[starts + widths], features, heads], -1)
@@ -292,12 +289,6 @@ def _table(size: int, dim: int) -> nn.Embedding:
     return table
 
 
-def rows(tokens: Tokens, first: int, count: int) -> Tokens:
-    """Return `count` sentences of a batch from `first` on, padded to the longest of them."""
-    part = slice(first, first + count)
-    return tokens.cut(part, int(tokens.lengths[part].max()))
-
-
 def pairs(
     count: int, most: int, device: torch.device
 ) -> tuple[Int[Tensor, " P"], Int[Tensor, " P"]]:
@@ -317,13 +308,8 @@ def pairs(
 
 def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:
     """Return the position of the word w words after word n, at most that of the last word."""
-    return _ends(count, widths, device).clamp(max=count - 1)
-
-
-def _ends(count: int, widths: int, device: torch.device | None = None) -> Int[Tensor, "N W"]:
-    """Return the position of the word w words after word n, unbounded."""
     first, after = (torch.arange(size, device=device) for size in (count, widths))
-    return first[:, None] + after
+    return (first[:, None] + after).clamp(max=count - 1)
 
 
 def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W"]:
@@ -331,9 +317,9 @@ def candidates(sentence: Int[Tensor, " N"], max_width: int) -> Bool[Tensor, "N W
 
     `sentence` holds the sentence number of each word.
     """
-    count = len(sentence)
-    ends = _ends(count, min(max_width, count))
-    return (ends < count) & (sentence[ends.clamp(max=count - 1)] == sentence[:, None])
+    width = min(max_width, len(sentence))
+    ends = F.pad(sentence, (0, width - 1), value=-1).unfold(0, width, 1)
+    return ends == sentence[:, None]
 
 
 def prune(

@@ -168,51 +168,41 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """Read the predicted labels from a file written by `write`, in any order.
+    """Read the predicted labels from a file written by `write`.
 
-    Pairs are matched by pairID. Raises ValueError, with file and line, for an unknown label or
-    pairID or a pairID with several predictions; without a line, for a pair without a prediction, or
-    a gold file in which pairs share a pairID.
+    Raises ValueError for an unknown label or another pairID than the example's, with file and line,
+    or if the number of pairs differs, with the file.
     """
-    pairs = {example.identity: example for example in examples}
-    if len(pairs) < len(examples):
-        raise ValueError(
-            f"{examples[0].source}: {len(examples)} pairs from here on, but only {len(pairs)} "
-            "pairIDs; predictions are matched by pairID, so each pair needs its own"
-        )
-    labels: dict[str, str] = {}
-    for number, record in read_objects(path):
-        identity, label = str(record.get("pairID")), record.get("predicted_label")
-        wrong = ""
+    records, labels = list(read_objects(path)), []
+    if len(records) != len(examples):
+        raise ValueError(f"{path}: {len(records)} pairs, but the gold file has {len(examples)}")
+    for (number, record), example in zip(records, examples, strict=True):
+        identity, label = record.get("pairID"), record.get("predicted_label")
+        if identity != example.identity:
+            raise ValueError(
+                f"{path}:{number}: pairID {shown(identity)}, but {example.source} has "
+                f"{shown(example.identity)}"
+            )
         if label not in LABELS:
-            wrong = f"predicted_label {label!r}, but it must be one of {list(LABELS)}"
-        elif identity not in pairs or identity in labels:
-            is_new = identity not in pairs
-            wrong = f"pairID {identity!r} {'is not in the gold file' if is_new else 'occurs twice'}"
-        if wrong:
-            raise ValueError(f"{path}:{number}: {wrong}")
-        labels[identity] = label
-    for identity, example in pairs.items():
-        if identity not in labels:
-            raise ValueError(f"{path}: no prediction for pairID {identity!r} of {example.source}")
-    return [labels[example.identity] for example in examples]
+            raise ValueError(
+                f"{path}:{number}: predicted_label {shown(label)}, but it must be one of "
+                f"{list(LABELS)}"
+            )
+        labels.append(label)
+    return labels
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
     """Read an unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`.
 
-    Each sentence is text or a list of tokens. Records of SNLI are accepted, too. The optional
-    `pairID` identifies the pair; the default is `source`. Raises ValueError, with `source`, for any
-    other record.
+    Each sentence is text or a list of tokens. The optional `pairID` identifies the pair; the
+    default is `source`. Raises ValueError, with `source`, for any other record.
     """
     return _example(record, UNLABELLED, source, source)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
-    """Return the JSON record of a prediction: `{"pairID", "sentence1", "sentence2", "label"}`.
-
-    Sentences are lists of tokens.
-    """
+    """Return the JSON record of a prediction; its sentences are lists of tokens."""
     return {
         "pairID": example.identity,
         "sentence1": list(example.premise),

@@ -63,14 +63,11 @@ class Example:
     group: tuple[str, ...]  # article and paragraph, shared by their questions
 
     units = "article", "paragraph"
+    labels = ()  # answers have none
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
         return [self.paragraph.words, self.question]
-
-    @property
-    def labels(self) -> list[str]:
-        return []
 
     @property
     def gold(self) -> list[str]:

@@ -20,7 +20,6 @@ from elmo_bench.nn import (
     Backbone,
     BiGru,
     Scores,
-    Tokens,
     attend,
     masked_softmax,
     variational_dropout,
@@ -35,8 +34,6 @@ class BiDafPlus(nn.Module):
     `target` chooses the training target among several gold answers: one drawn at random at each
     step, or the most frequent. `max_answer_length` is the longest answer that is predicted (tokens;
     None: any length). Memory grows with the batch times the square of the paragraph's length.
-    `max_train_length` bounds it: in training, paragraphs are truncated to so many tokens, and
-    questions whose answer is cut off are left out of the loss.
     """
 
     def __init__(
@@ -48,11 +45,9 @@ class BiDafPlus(nn.Module):
         dropout: Dropout,
         target: Literal["random", "frequent"] = "random",
         max_answer_length: Count | None = None,
-        max_train_length: Count | None = None,
     ) -> None:
         super().__init__()
-        self.target, self.dropout = target, dropout
-        self.max_answer_length, self.max_train_length = max_answer_length, max_train_length
+        self.target, self.dropout, self.max_answer_length = target, dropout, max_answer_length
         self.backbone = backbone()
         self.attention = BiAttention(self.backbone.dim)
         self.residual = SelfAttention(hidden_size, dropout=dropout)
@@ -65,11 +60,9 @@ class BiDafPlus(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
         """Return each token's scores as first and as last token of the answer; -inf at padding."""
-        context = cut(batch.context, self.max_train_length) if self.training else batch.context
-        mask = context.mask
-        merged = self.attention(
-            self.backbone(context), self.backbone(batch.question), mask, batch.question.mask
-        )
+        context, question = self.backbone(batch.context), self.backbone(batch.question)
+        mask = batch.context.mask
+        merged = self.attention(context, question, mask, batch.question.mask)
         x = torch.relu(self.merge(merged))
         x = variational_dropout(x + self.residual(x, mask), self.dropout, self.training)
         first = self.first(x, mask)
@@ -80,7 +73,6 @@ class BiDafPlus(nn.Module):
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
         """Return first plus last token's cross-entropy, averaged over questions with a target."""
         spans = self._targets(batch.answers)
-        spans = spans.masked_fill((spans >= scores.shape[-1]).any(-1, keepdim=True), NONE)
         total = F.cross_entropy(
             scores.flatten(0, 1), spans.flatten(), ignore_index=NONE, reduction="sum"
         )
@@ -188,13 +180,6 @@ def dense(input_size: int, output_size: int, kind: type[nn.Linear] = nn.Linear) 
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def cut(tokens: Tokens, length: int | None) -> Tokens:
-    """Return the first `length` tokens of each sequence of a batch; all of them if None."""
-    if length is None or length >= tokens.mask.shape[1]:
-        return tokens
-    return tokens.cut(slice(None), length)
 
 
 def best_spans(scores: Float[Tensor, "B 2 T"], max_length: int | None = None) -> Int[Tensor, "B 2"]:

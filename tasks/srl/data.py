@@ -3,7 +3,6 @@
 Axes: B batch, T tokens.
 """
 
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,9 +29,7 @@ from elmo_bench.text import (
     words_of,
 )
 
-log = logging.getLogger(__name__)
-
-WORD, LEMMA, ROLESET, FIRST_PREDICATE = 3, 6, 7, 11  # columns
+WORD, LEMMA, FIRST_PREDICATE = 3, 6, 11  # columns
 _GAP = re.compile("[ \t]+")  # between columns, as in CoNLL-2012; roles may contain other spaces
 
 
@@ -83,24 +80,12 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield an example for each predicate, and one, all O, for a sentence without predicates.
 
-    As in AllenNLP's reader of OntoNotes, an argument column of `*` alone is no predicate. Logs the
-    number of sentences with more rolesets than predicates, which are incomplete. Raises ValueError,
-    with file and line, for a violation of the format, and for arguments without `(V*`.
+    As in AllenNLP's reader of OntoNotes, an argument column of `*` alone is no predicate. Raises
+    ValueError, with file and line, for a violation of the format, and for arguments without `(V*`.
     """
-    num_incomplete = 0
     for document in read_documents(path):
         for rows in document.sentences:
-            examples = list(_examples(rows, document.id, path))
-            num_predicates = sum(bool(example.predicate) for example in examples)
-            num_incomplete += sum(row.columns[ROLESET] != "-" for row in rows) > num_predicates
-            yield from examples
-    if num_incomplete:
-        log.warning(
-            "%s: %d sentences have more rolesets (column %d) than columns of arguments",
-            path,
-            num_incomplete,
-            ROLESET + 1,
-        )
+            yield from _examples(rows, document.id, path)
 
 
 def _examples(rows: Sequence[Row], document: str, path: Path) -> Iterator[Example]:
@@ -273,8 +258,5 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
     """Return a prediction as JSON: `{"tokens", "predicate": positions, "tags": IOB2 tags}`."""
-    return {
-        "tokens": list(example.words),
-        "predicate": list(example.predicate),
-        "tags": list(prediction),
-    }
+    words, predicate = list(example.words), list(example.predicate)
+    return {"tokens": words, "predicate": predicate, "tags": list(prediction)}

@@ -19,8 +19,7 @@ from .data import Batch
 class PredicateTagger(nn.Module):
     """Backbone -> linear -> constrained Viterbi over BIO tags.
 
-    The backbone's input includes an embedding of whether the word belongs to the predicate. With
-    `sum_probabilities`, Viterbi sums probabilities instead of log-probabilities, as in AllenNLP.
+    The backbone's input includes an embedding of whether the word belongs to the predicate.
     """
 
     moves: Tensor
@@ -33,11 +32,9 @@ class PredicateTagger(nn.Module):
         labels: Sequence[str],
         *,
         indicator_dim: Size,
-        sum_probabilities: bool = False,
     ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)
-        self.sum_probabilities = sum_probabilities
         self.indicator = nn.Embedding(2, indicator_dim)
         # As in AllenNLP: vectors have norm 1.4; with torch's default they would have norm 10.
         nn.init.xavier_uniform_(self.indicator.weight)
@@ -61,8 +58,9 @@ class PredicateTagger(nn.Module):
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the best valid tag sequence of each sentence; all O if it has no predicate."""
-        scores = scores.softmax(-1) if self.sum_probabilities else scores.log_softmax(-1)
-        rows = viterbi(scores, self.moves, self.starts, self.ends, batch.tokens.mask)
+        rows = viterbi(
+            scores.log_softmax(-1), self.moves, self.starts, self.ends, batch.tokens.mask
+        )
         return [
             [self.labels[label] if has_predicate else "O" for label in row]
             for row, has_predicate in zip(rows, batch.predicate.any(1).tolist(), strict=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 
-from elmo_bench.elmo import Elmo, Layers
+from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, BiGru, Words
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import TaskData
@@ -33,7 +33,7 @@ from tasks.squad.data import (
     write,
 )
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
-from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans, cut
+from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans
 from tests.tasks.small import bilm, learnt
 
 PIER = "A pier stands near the mill."
@@ -300,23 +300,6 @@ def test_targets():
     assert model._targets(answers)[1].tolist() == list(some[1].spans[0])
     model.target = "frequent"
     assert model._targets(answers)[0].tolist() == list(some[0].spans[1])
-
-
-def test_long_training_paragraphs_are_cut():
-    some = [example("old mill"), example("borrowed")]
-    model, vocab = build(some, max_train_length=6)
-    batch = collate(some, vocab)
-    scores = model(batch)
-    assert scores.shape == (2, 2, 6)
-    only_first = -(scores[0, 0].log_softmax(0)[1] + scores[0, 1].log_softmax(0)[2])
-    torch.testing.assert_close(model.loss(scores, batch), only_first)
-    beyond = collate(some[1:], vocab)
-    loss = model.loss(model(beyond), beyond)
-    loss.backward()
-    assert loss.item() == 0
-    assert model.eval()(batch).shape[-1] == batch.context.mask.shape[1]
-    layers = torch.randn(3, 2, batch.context.mask.shape[1], 8)
-    assert cut(batch.context._replace(elmo=Layers(layers)), 6).elmo.layers.shape == (3, 2, 6, 8)
 
 
 def test_overfits_ten_questions():

@@ -89,7 +89,7 @@ def write(path, content):
     [
         (b"", "the file is empty"),
         (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the lines before have 2: 'b O O'"),
-        (b"alone\n", r"x.txt:1: one column, but a line must have a word and a tag: 'alone'"),
+        (b"alone\n", r"x.txt:1: 1 column, but a line must have a word and a tag: 'alone'"),
         (b"a O\n\xff\xfe O\n", "x.txt:2: byte 0xff is not UTF-8"),
     ],
 )
@@ -133,7 +133,7 @@ def test_lines_end_in_the_same_way_for_each_reader(tmp_path, name):
     of_windows = whole.replace("\n", "\r\n")
     for other in (of_windows, of_windows[:-2], f"\ufeff{whole}"):
         assert read(write(tmp_path / name, other.encode())) == content
-    with pytest.raises(ValueError, match=rf"{name}:{count}: a line feed alone ends this line"):
+    with pytest.raises(ValueError, match=rf"{name}:{count}: a line feed alone behind"):
         read(write(tmp_path / name, f"{of_windows[:-2]}\n".encode()))
     for end, number in itertools.product(("\r", "\r\r\n", "\r\n"), range(1, count)):
         said = f"{name}:{number}: a carriage return behind '"
