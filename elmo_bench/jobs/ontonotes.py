@@ -33,22 +33,19 @@ RELEASES = {
         for split, name in (("train", "train"), ("development", "dev"), ("test", "test"))
     },
 }
-WORD, PARSE, FIRST_PREDICATE = 3, 5, 11  # columns
+WORD, FIRST_PREDICATE = 3, 11  # columns
 TRACE, EDITED = "-NONE-", "EDITED"  # the leaves and phrases of the trees that no column has
-NOTHING = [("nullp", "(TOP*)")]  # the word and the parse of a tree that has only these
+NOTHING = ["nullp"]  # the word of a tree that has only these
 _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may contain other white space
 _GAP = re.compile(r"[ \t]+")
-_FUNCTION = re.compile(r"(?<=.)[-=|].*")  # what the column lacks of a label: -SBJ-1 of NP-SBJ-1
 
-Leaves = list[tuple[str, str]]  # each word of a tree, and its cell in the column of the parse
 Counts = dict[str, int | str]
 
 
 def ontonotes(cfg: DictConfig) -> dict[str, Counts]:
     """Write the files of each split below `cfg.out`, all or none; print and return their counts.
 
-    `with_coreference` counts the documents of files of which a part has a mention. Sentences whose
-    tree differs from the skeleton's parse are counted in the log: the number of words decides.
+    `with_coreference` counts the documents of files of which a part has a mention.
 
     Raises ValueError, which names the document, for a sentence that does not have as many words as
     its tree, and the errors of `check`.
@@ -60,7 +57,7 @@ def ontonotes(cfg: DictConfig) -> dict[str, Counts]:
             path = Path(cfg.out, name).expanduser()
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = stack.enter_context(atomic(path))
-            counts[name] = _write(bars.track(skeletons, description=name), ldc, scratch, name)
+            counts[name] = _write(bars.track(skeletons, description=name), ldc, scratch)
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(
         json.dumps(counts, indent=1)
     )
@@ -94,15 +91,14 @@ def check(cfg: DictConfig) -> tuple[Path, dict[str, list[Path]]]:
     return ldc[0], files
 
 
-def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Counts:
+def _write(skeletons: Iterable[Path], ldc: Path, path: Path) -> Counts:
     """Write the files of a split, one after the other, to `path`; return its counts and sha256."""
     counts = Counter(documents=0, with_coreference=0, sentences=0, words=0, propositions=0)
-    differing: list[str] = []
     with path.open("w", encoding="utf-8") as file:
         for skeleton in skeletons:
             document = skeleton.as_posix().rpartition(f"{ANNOTATIONS}/")[2].rpartition(".")[0]
             documents, has_mention = 0, False
-            for rows in _joined(skeleton, ldc / f"{document}.parse", differing):
+            for rows in _joined(skeleton, ldc / f"{document}.parse"):
                 file.writelines(f"{' '.join(row)}\n" for row in rows)
                 if len(rows[0]) < MIN_COLUMNS:  # a line between sentences
                     documents += rows[0][:1] == ["#begin"]
@@ -114,23 +110,12 @@ def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Count
                 has_mention |= any(row[-1] != "-" for row in rows)
             counts["documents"] += documents
             counts["with_coreference"] += documents * has_mention
-    if differing:
-        log.warning(
-            "%s: %d of %d sentences have another parse in the LDC's files, first %s",
-            name,
-            len(differing),
-            counts["sentences"],
-            differing[0],
-        )
     with path.open("rb") as written:
         return {**counts, "sha256": hashlib.file_digest(written, "sha256").hexdigest()}
 
 
-def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[list[str]]]:
-    """Yield the rows of each sentence with its words, and each other line as a row of its own.
-
-    Where the parse of a sentence is not that of its tree, `differing` gets its place.
-    """
+def _joined(skeleton: Path, parse: Path) -> Iterator[list[list[str]]]:
+    """Yield the rows of each sentence with its words, and each other line as a row of its own."""
     trees, number = _trees(parse), 0
     for is_sentence, lines in groupby(read_lines(skeleton), _is_row):
         block = [(f"{skeleton}:{line}", _GAP.split(text.strip(" \t"))) for line, text in lines]
@@ -138,39 +123,36 @@ def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[
             yield from ([row] for _, row in block)
             continue
         number += 1
-        leaves = next(trees, [])
-        if len(leaves) != len(block):
+        words = next(trees, [])
+        if len(words) != len(block):
             raise ValueError(
                 f"{block[0][0]}: a sentence of {len(block)} words, but tree {number} of {parse} "
-                f"has {len(leaves)}"
+                f"has {len(words)}"
             )
-        for (where, row), (word, _) in zip(block, leaves, strict=True):
+        for (where, row), word in zip(block, words, strict=True):
             if len(row) < MIN_COLUMNS or row[WORD] != NO_WORD:
                 raise ValueError(
                     f"{where}: a row of a skeleton must have at least {MIN_COLUMNS} columns, the "
                     f"fourth {NO_WORD}"
                 )
             row[WORD] = word
-        if [row[PARSE] for _, row in block] != [cell for _, cell in leaves]:
-            differing.append(block[0][0])
         yield [row for _, row in block]
     if any(True for _ in trees):
-        differing.append(f"after the {number} sentences of {skeleton}")
+        log.warning("%s has more trees than %s has sentences (%d)", parse, skeleton, number)
 
 
 def _is_row(line: tuple[int, str]) -> bool:
     return bool(line[1].strip(" \t")) and not line[1].startswith("#")
 
 
-def _trees(path: Path) -> Iterator[Leaves]:
-    """Yield the leaves of each tree of a .parse file, without traces and EDITED phrases.
+def _trees(path: Path) -> Iterator[list[str]]:
+    """Yield the words of each tree of a .parse file, without traces and EDITED phrases.
 
     Lines that begin with `;`, `<` or `*` are comments. Raises ValueError, with file and line, for
     brackets that do not match.
     """
     stack: list[list[str]] = []  # what each open bracket has: its label, the word of a leaf
-    opened = 0  # how many of them are in the cells so far
-    leaves: Leaves = []
+    words: list[str] = []
     for number, line in read_lines(path):
         for token in _TOKEN.findall("" if line.startswith((";", "<", "*")) else line):
             if token == "(":
@@ -181,19 +163,13 @@ def _trees(path: Path) -> Iterator[Leaves]:
             if token != ")":
                 stack[-1].append(token)
                 continue
-            label, *words = stack.pop() or [""]
-            if len(words) > 1:
-                raise ValueError(f"{path}:{number}: {' '.join(words)!r} is not one word")
-            outer = [node[0] if node else "" for node in stack]
-            if words and label != TRACE and EDITED not in outer:
-                labels = (_FUNCTION.sub("", outside) for outside in outer[opened:])
-                leaves.append((words[0], "".join(f"({outside}" for outside in labels) + "*"))
-                opened = len(stack)
-            elif len(stack) < opened:
-                opened = len(stack)
-                leaves[-1] = (leaves[-1][0], f"{leaves[-1][1]})")
+            label, *leaf = stack.pop() or [""]
+            if len(leaf) > 1:
+                raise ValueError(f"{path}:{number}: {' '.join(leaf)!r} is not one word")
+            if label != TRACE and EDITED not in [node[0] for node in stack if node]:
+                words += leaf
             if not stack:
-                yield leaves or NOTHING
-                leaves, opened = [], 0
+                yield words or NOTHING
+                words = []
     if stack:
         raise ValueError(f"{path}: the file ends within a tree")

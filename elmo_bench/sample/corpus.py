@@ -5,12 +5,11 @@ We generated them once with our own grammar and word lists, in elmo-bench 0.2.
 
 import json
 import lzma
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, one_of
 
 
 class Format(NamedTuple):
@@ -53,8 +52,17 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
             `root`, or a file in `given`.
 
     """
-    _check(task, root, size, given)
+    for split in filter(given.get, given):
+        raise ValueError(
+            f"data.files.{split}={given[split]}, but data=sample has its own: choose data=files"
+        )
+    one_of("task.name", task, FORMATS)
     form = FORMATS[task]
+    if not root or not 1 <= size <= form.most:
+        raise ValueError(
+            f"data.files.root={root} data.size={size}, but they must be a folder and a number of "
+            f"stories, from 1 to {form.most}"
+        )
     packed = (Path(__file__).parent / f"{form.stories}.json.xz").read_bytes()
     folder = Path(root).expanduser() / f"sample-{size}-{sha256(packed).hexdigest()[:10]}" / task
     paths = {split: folder / f"{split}{form.suffix}" for split in SPLITS}
@@ -68,20 +76,3 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
                 text = form.opening + form.between.join(stories[split][:number]) + form.closing
                 (part / path.name).write_text(text, encoding="utf-8", newline="\n")
     return paths
-
-
-def _check(task: str, root: str | Path, size: int, given: Mapping[str, str | None]) -> None:
-    for split in (split for split in given if given[split]):
-        raise ValueError(
-            f"data.files.{split}={given[split]}, but data=sample has its own: choose data=files"
-        )
-    if task not in FORMATS:
-        raise ValueError(
-            f"no sample corpus for task {task!r}: choose one of {', '.join(sorted(FORMATS))}"
-        )
-    if not 1 <= size <= FORMATS[task].most:
-        raise ValueError(
-            f"data.size={size}, but it must be a number of stories, from 1 to {FORMATS[task].most}"
-        )
-    if not root:
-        raise ValueError(f"data.files.root={root}, but it must be a folder")

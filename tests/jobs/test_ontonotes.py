@@ -105,17 +105,6 @@ def test_words_come_into_the_columns(folders, capsys, caplog):
         join(folders)
 
 
-def test_another_parse_is_counted(folders, caplog):
-    path = folders / f"ldc/data/files/{ANNOTATIONS}/nw/p2.5_wsj/01/p2.5_wsj_01.parse"
-    path.write_text(TREES.replace("(NP-SBJ-1", "(WHNP-1"), encoding="utf-8")
-    join(folders)
-    assert [record.getMessage().partition(", first")[0] for record in caplog.records] == [
-        f"{name}: 1 of 3 sentences have another parse in the LDC's files"
-        for name in ("ontonotes5/development.gold_conll", "conll2012/dev.english.v4_gold_conll")
-    ]
-    assert f"{folders}/skeletons/go/development/" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
