@@ -47,11 +47,15 @@ def test_a_size_takes_the_first_stories(task: str, tmp_path: Path) -> None:
 
 
 def test_errors_name_what_is_allowed(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"task.name=pos, but it must be ner, srl, coref, snli, squad, sst5 or lm"):
+    with pytest.raises(
+        ValueError, match=r"task.name=pos, but it must be ner, srl, coref, snli, squad, sst5 or lm"
+    ):
         files(task="pos", root=tmp_path, size=1)
     with pytest.raises(ValueError, match=r"data\.files\.dev=mine, but data=sample has its own"):
         files(task="ner", root=tmp_path, size=1, dev="mine")
-    with pytest.raises(ValueError, match=r"data\.files\.root= data\.size=1, but they must be a folder"):
+    with pytest.raises(
+        ValueError, match=r"data\.files\.root= data\.size=1, but they must be a folder"
+    ):
         files(task="ner", root="", size=1)
 
 
