@@ -5,8 +5,6 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import NamedTuple
 
-from elmo_bench.files import counted_noun
-
 from .lines import read_lines
 
 
@@ -41,11 +39,13 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
             continue
         columns = line.split("\t") if "\t" in line else [*filter(None, line.split(" "))]
         width = width or len(columns)
-        if width < 2 or len(columns) != width:
-            least = "a line must have a word and a tag"
-            expected = least if width < 2 else f"the lines before have {width}"
+        if width < 2:
             raise ValueError(
-                f"{path}:{number}: {counted_noun(len(columns), 'column')}, but {expected}: "
+                f"{path}:{number}: one column, but a line must have a word and a tag: {shown(line)}"
+            )
+        if len(columns) != width:
+            raise ValueError(
+                f"{path}:{number}: {len(columns)} columns, but the lines before have {width}: "
                 f"{shown(line)}"
             )
         block.append(Row(number, columns, document))

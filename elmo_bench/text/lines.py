@@ -72,9 +72,9 @@ def _without_return(line: bytes, returns: bool, source: str) -> bytes:
         line = line.removesuffix(b"\r\n") + b"\n" * line.endswith(b"\n")
     if is_wrong or b"\r" in line:
         before = line.partition(b"\r")[0].decode(errors="replace").rstrip("\n")
-        came = "a line feed alone" if is_wrong else "a carriage return"
+        came = "a line feed alone behind" if is_wrong else "a carriage return behind"
         raise ValueError(
-            f"{source}: {came} behind {shown(before)}, but lines must end with a line feed, or all "
+            f"{source}: {came} {shown(before)}, but lines must end with a line feed, or all "
             "with a carriage return and a line feed: convert the file with sed 's/\\r$//' or "
             "tr '\\r' '\\n' < OLD > NEW"
         )
