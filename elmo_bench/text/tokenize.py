@@ -60,8 +60,9 @@ def words_of(record: Mapping[str, Any], source: str) -> list[str]:
 
 def are_words(value: object) -> TypeGuard[list[str]]:
     """Whether a value of JSON is a list of at least one word, none of them empty."""
-    is_list = isinstance(value, list) and bool(value)
-    return is_list and all(isinstance(word, str) and word for word in value)
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(word, str) and word for word in value)
 
 
 def unescape(word: str) -> str:

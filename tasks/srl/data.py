@@ -243,7 +243,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
     if record.get("tokens") is None:
         words = tuple(word.translate(BRACKETS) for word in words)
     given = record.get("predicate")
-    positions = given if isinstance(given, list) else [given]
+    positions: list[Any] = given if isinstance(given, list) else [given]
     if isinstance(given, str):
         positions = [position for position, word in enumerate(words) if word == given]
     is_one = not isinstance(given, str) or len(positions) == 1
