@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -20,24 +20,22 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobRuntime
 from hydra.types import RunMode
 from hydra.version import VersionBase
-from omegaconf import DictConfig, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench import CONF
 from elmo_bench.config.check import expand_home, faults
 from elmo_bench.config.inputs import as_run
 from elmo_bench.files import write_json, write_text
-from elmo_bench.report import Tables, as_list, build_tables
+from elmo_bench.report import SETTINGS, Tables, as_list, build_tables
 from elmo_bench.runs import (
-    MIX,
     OVERRIDES,
-    Mix,
     Run,
     collect,
     flat_mix,
     frozen,
     leaves,
     leaves_error,
-    read_result,
+    read_run,
     run_folders,
     text,
 )
@@ -45,21 +43,6 @@ from elmo_bench.runs import (
 # What Hydra keeps for a process.
 GLOBALS: tuple[type, ...] = (GlobalHydra, HydraConfig, JobRuntime, VersionBase)
 Paths = str | Path | Sequence[str | Path]
-
-
-class Trained(NamedTuple):
-    """A finished run.
-
-    `folder` holds `best.ckpt`, `result.json`, `metrics.csv` (a row for each epoch) and
-    `predictions/`. `metrics` are the figures of the best epoch as fractions of 1: `dev/f1` on dev,
-    `test/f1` on test. `mix` is what the mix at each place has learned: of its `layers` the
-    `shares`, which sum to 1, the scale `gamma`, and each layer's mean norm, `norms`. It is empty
-    without an encoder.
-    """
-
-    folder: Path
-    metrics: dict[str, float]
-    mix: dict[str, Mix]
 
 
 def compose(*settings: str) -> DictConfig:
@@ -78,12 +61,18 @@ def compose(*settings: str) -> DictConfig:
         return cfg
 
 
-def train(*settings: str) -> Trained:
-    """Train a model, measure its best epoch on dev and test, and return the figures.
+def train(*settings: str) -> Run:
+    """Train a model, measure its best epoch on dev and test, and return the finished run.
 
     This is `python run.py SETTING ...`. Without settings it is NER on the sample, invented stories,
-    with the biLM `mini`. The run has a new folder below `outputs`, or that of `run_dir=FOLDER`.
-    Several seeds are a loop; a sweep is for the command line.
+    with the biLM `mini`. The run has a new folder below `outputs`, or that of `run_dir=FOLDER`, in
+    which an earlier run is replaced or, with `resume=true`, continued. Several seeds are a loop; a
+    sweep is for the command line.
+
+    `folder` holds `best.ckpt`, `result.json`, `metrics.csv` (a row for each epoch) and
+    `predictions/`. `metrics` are fractions of 1: `dev/f1` on dev, `test/f1` on test. `mix` is what
+    the mix at each place has learned: the `shares` of its `layers`, which sum to 1, the scale
+    `gamma`, and each layer's mean norm.
 
     Raises what `compose` raises, and ValueError or OSError for a file that is missing or wrong. A
     run that fails leaves the traceback in its folder's error.txt, as a command's does.
@@ -100,9 +89,9 @@ def train(*settings: str) -> Trained:
         overrides = Path(cfg.run_dir, OVERRIDES)  # the run's command, for reports
         overrides.parent.mkdir(parents=True, exist_ok=True)
         write_json(overrides, settings)  # JSON is YAML
-        metrics = job(cfg)
+        job(cfg)
         folder = Path(cfg.run_dir)
-    return Trained(folder, metrics, read_result(folder / "result.json")["mix"])
+    return read_run(folder / "result.json")
 
 
 def predict(
@@ -143,10 +132,9 @@ def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
     """Return a flat record for each finished run, in the order of their paths.
 
     `runs` is a folder with runs at any depth, an archive that `job=archive` wrote, or a list of
-    these.
-    A record has the run's folder, its metrics and its mix as in `Trained`, its cost
-    (`seconds.total`, `parameters.trainable`), and every setting under its dotted key.
-    `pandas.DataFrame(read_runs())` is a table with a row for each run.
+    these. A record has the run's folder, its metrics and its mix, its cost (`seconds.total`,
+    `parameters.trainable`), and every setting under its dotted key. `pandas.DataFrame(read_runs())`
+    is a table with a row for each run.
 
     Raises FileNotFoundError for a folder without a result, and ValueError for a damaged file.
 
@@ -154,50 +142,33 @@ def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
 
         pandas.DataFrame(read_runs("outputs")).pivot_table("test/f1", "task.name", "encoder.name")
     """
-    return [_record(run) for run in collect(run_folders(as_list(runs), _cache_dir()))]
+    cache_dir = compose("job=report").cache_dir  # where archives are unpacked
+    return [_record(run) for run in collect(run_folders(as_list(runs), cache_dir))]
 
 
-def compare(
-    runs: Paths = "outputs",
-    *,
-    rows: str | Sequence[str] | None = None,
-    columns: str | Sequence[str] = MIX,
-    baseline: Any = None,
-    where: Mapping[str, Any] | None = None,
-    split: str | None = None,
-    metric: str | None = None,
-    equal_within: float | None = None,
-) -> Tables:
+def compare(runs: Paths = "outputs", **settings: Any) -> Tables:
     """Set finished runs side by side: means over seeds, differences to a baseline, tests of
     significance.
 
-    The arguments are the settings of `job=report`, which conf/job/report.yaml explains: `rows` and
-    `columns` are config keys, `baseline` is the value of the column that all others are compared
-    with (one value for each key of `columns`), `where` chooses runs by their settings,
-    `equal_within` is in points. `runs` is as in `read_runs`. In a notebook the answer shows itself
-    as HTML tables; `records()` has its figures.
+    `runs` is as in `read_runs`. The settings are those of `job=report`, which conf/job/report.yaml
+    explains: `rows` and `columns` are config keys, `baseline` is the value of the column that all
+    others are compared with (one value for each key of `columns`), `where` chooses runs by their
+    settings, `split`, `metric`, `equal_within` (in points), `paper` and `tables`. In a notebook the
+    answer shows itself as HTML tables; `records()` has its figures.
 
-    Raises what `read_runs` raises, and ValueError for a key that no run has, a baseline that is no
-    column, or runs in one cell that differ in more than their seed.
+    Raises what `read_runs` raises, and ValueError for another setting, a key that no run has, a
+    baseline that is no column, or runs in one cell that differ in more than their seed.
 
     Example::
 
         compare("outputs", rows="task", columns="encoder", baseline="none")
     """
-    settings = {
-        "runs": runs,
-        "cache_dir": _cache_dir(),
-        "where": where,
-        "rows": rows,
-        "columns": columns,
-        "baseline": baseline,
-        "split": split,
-        "metric": metric,
-        "paper": None,
-        "equal_within": equal_within,
-        "tables": None,
-    }
-    return Tables(build_tables(settings).reports)
+    if unknown := settings.keys() - {*SETTINGS, "tables"}:
+        raise ValueError(
+            f"{min(unknown)}: no such setting; there are {', '.join(SETTINGS)}, tables"
+        )
+    defaults: Any = OmegaConf.to_container(compose("job=report"), resolve=True)
+    return Tables(build_tables(defaults | {"runs": runs} | settings).reports)
 
 
 @contextmanager
@@ -262,11 +233,6 @@ def _record(run: Run) -> dict[str, Any]:
     cost = {f"seconds.{key}": value for key, value in run.seconds.items()}
     cost |= {f"parameters.{key}": value for key, value in run.parameters.items()}
     return {"folder": str(run.folder)} | run.metrics | flat_mix(run.mix) | cost | settings
-
-
-def _cache_dir() -> str:
-    """Where archives are unpacked."""
-    return str(compose("job=report").cache_dir)
 
 
 def _quoted(path: str | Path) -> str:

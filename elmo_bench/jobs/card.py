@@ -4,41 +4,21 @@ It is a sweep over the layers, then `job=archive` and `job=report` of its runs, 
 """
 
 import logging
-import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import COMMAND
 from elmo_bench.launcher import ProcessLauncher, quoted, script
 
 log = logging.getLogger(__name__)
-ARCHIVE, README = "runs.tar.xz", "README.md"
-REPORTS = ("index.html", "tables.md", "tables.tex", "tables.csv")
-OWN = (ARCHIVE, *REPORTS, README)
-TEXT = """\
-# {encoders} on {tasks}
-
-{count} runs of elmo-bench: no encoder (`none`), the learned mix of the encoder's layers (`all`), a
-single layer (0 is the lowest). `index.html` has tables, plots, tests, which runs failed, hashes of
-what was read, and the command of each run; `tables.*` are the tables alone. `runs.tar.xz` has the
-figures, settings, versions, epochs and counts per test example of each run.
-
-Beside other cards, or runs of yours (a run that is in two of them counts once):
-
-    {program} job=report 'runs=[THIS_FOLDER,ANOTHER]' 'columns=[encoder,elmo.mix]' \\
-        'baseline=[none,none]' output=both.html
-
-Made by:
-
-    {command}
-"""
+ARCHIVE = "runs.tar.xz"
+REPORTS = ("index.html", "README.md", "tables.tex", "tables.csv")
+OWN = (ARCHIVE, *REPORTS)
 
 
 class CardLauncher(ProcessLauncher):
@@ -70,15 +50,14 @@ class CardLauncher(ProcessLauncher):
     def write(self, folder: Path) -> None:
         """Write the folder, replacing an earlier card, unless no run has finished."""
         from elmo_bench.files import scratch_path
-        from elmo_bench.runs import result_of
 
         # A run that repeats another has its folder.
         runs = {each.folder: each for each in self.outcomes.values() if each.folder}
-        results = [result_of(folder) for folder, each in runs.items() if each.is_done]
-        if not results:
+        finished = [each for each in runs.values() if each.is_done]
+        if not finished:
             log.warning("no run has finished; %s is not written", folder)
             return
-        has_baseline = any(result["config"]["elmo"]["mix"] == "none" for result in results)
+        has_baseline = any("elmo.mix=none" in each.overrides for each in finished)
         report = {
             "runs": ARCHIVE,
             "columns": "elmo.mix",
@@ -93,7 +72,6 @@ class CardLauncher(ProcessLauncher):
             part.mkdir()
             self._run_job(part, "archive", runs=f"[{run_folders}]", output=ARCHIVE)
             self._run_job(part, "report", **report)
-            (part / README).write_text(_readme(results), encoding="utf-8")
             for name in OWN:
                 (part / name).replace(folder / name)
         log.info("written, ready to share: %s", folder)
@@ -145,18 +123,3 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
     # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
     single_layers = [*range(layers - 1), "top"] if layers > 1 else []
     return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
-
-
-def _readme(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text of the folder's README, without paths of this machine."""
-    from elmo_bench.runs import portable_overrides
-
-    configs = [result["config"] for result in results]
-    encoders = [c["encoder"]["name"] for c in configs if c["elmo"]["mix"] != "none"]
-    return TEXT.format(
-        encoders=", ".join(dict.fromkeys(encoders)),
-        tasks=", ".join(dict.fromkeys(config["task"]["name"] for config in configs)),
-        count=len(results),
-        program=shlex.join(COMMAND),
-        command=shlex.join([*COMMAND, *portable_overrides(sys.argv[1:])]),
-    )

@@ -1,7 +1,12 @@
 from elmo_bench.runs import collect as collect, where as where
 
 from .aggregate import cost as cost, weights as weights
-from .build import Built as Built, as_list as as_list, build_tables as build_tables
+from .build import (
+    SETTINGS as SETTINGS,
+    Built as Built,
+    as_list as as_list,
+    build_tables as build_tables,
+)
 from .comparison import families as families
 from .grid import Grid as Grid
 from .grids import tables as tables

@@ -40,13 +40,9 @@ def train(cfg, folder):
     write_result(Result(cfg.task.name, cfg.seed, figures, {}, sizes, seconds, 1, 1.0, "cpu"), cfg)
     rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
     (folder / "counts").mkdir()
-    counts = {
-        cfg.task.monitor: rows,
-        "sentences": np.arange(50, dtype=np.uint64),
-        "groups": np.arange(50),
-    }
+    examples = {"sentences": np.arange(50, dtype=np.uint64), "groups": np.arange(50)}
     for split in ("dev", "test"):
-        np.savez(folder / "counts" / f"{split}.npz", **counts)
+        np.savez(folder / "counts" / f"{split}.npz", **{cfg.task.monitor: rows}, **examples)
     (folder / "best.ckpt").write_text("weights")
 
 
@@ -58,7 +54,7 @@ def run_card(tmp_path, monkeypatch):
     for module in (launcher, card):
         monkeypatch.setattr(module, "configure_log", lambda *_: None)
     monkeypatch.setattr(inputs, "files", lambda _: {})
-    monkeypatch.setattr("sys.argv", [str(ROOT / "run.py"), "job=card", f"data_dir={tmp_path}/data"])
+    monkeypatch.setattr("sys.argv", [str(ROOT / "run.py"), "job=card"])
     folders = [f"outputs_dir={tmp_path}/outputs", f"cache_dir={tmp_path}"]
     sweeps = iter(range(9))
 
@@ -79,9 +75,8 @@ def run_card(tmp_path, monkeypatch):
 
         made.command = lambda overrides, run_dir: (overrides, run_dir)
         made.processes.run = run
-        made.hydra_context = SimpleNamespace(
-            config_loader=SimpleNamespace(load_sweep_config=config)
-        )
+        loader = SimpleNamespace(load_sweep_config=config)
+        made.hydra_context = SimpleNamespace(config_loader=loader)
         made.config = composed("job=card", *folders)
         made.config.hydra.sweep.dir = f"{tmp_path}/outputs/sweep{next(sweeps)}"
         for returned in made.launch([["job=card", *job] for job in jobs], 0):
@@ -97,8 +92,7 @@ def test_a_folder_to_share(run_card, tmp_path):
     assert run_card(TASK) == MIXES
     assert {path.name for path in out.iterdir()} == {*card.OWN}
     assert not any(str(tmp_path).encode() in path.read_bytes() for path in out.iterdir())
-    assert "80.00" in (out / "tables.md").read_text()
-    assert "python run.py job=card data_dir=data" in (out / "README.md").read_text()
+    assert "80.00" in (out / "README.md").read_text()
 
 
 def test_encoders_of_one_name_have_their_own_layers(run_card, tmp_path, monkeypatch):
@@ -106,9 +100,8 @@ def test_encoders_of_one_name_have_their_own_layers(run_card, tmp_path, monkeypa
     sizes = {"cell_size": 8, "projection_size": 4, "filters": ((1, 4),)}
     own = ["task=ner", "encoder=files"]
     for count in (1, 2):
-        save(
-            BiLm(Options(**sizes, num_layers=count)), tmp_path / str(count) / "weights.safetensors"
-        )
+        bilm = BiLm(Options(**sizes, num_layers=count))
+        save(bilm, tmp_path / str(count) / "weights.safetensors")
     deep, shallow = ([*own, f"encoder.dir={tmp_path}/{count}"] for count in (2, 1))
     assert run_card(deep, shallow) == [*MIXES, "elmo.mix=all", "elmo.mix=0", "elmo.mix=top"]
 
@@ -128,16 +121,11 @@ def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
     own = [*TASK, f"out={tmp_path}/shared"]
     with pytest.raises(CompactHydraException, match="1 of 5 runs did not finish"):
         run_card(own, fails=["elmo.mix=1"])
-    readme = tmp_path / "shared" / "README.md"
-    assert "4 runs of elmo-bench" in readme.read_text()
     assert run_card(own) == ["elmo.mix=1"]
-    assert "5 runs of elmo-bench" in readme.read_text()
     assert jobs == ["archive", "report"] * 2
     assert run_card([*own, "elmo.mix=uniform"]) == ["elmo.mix=uniform"]
     (tmp_path / "shared" / "mine.txt").touch()
-    with pytest.raises(
-        CompactHydraException, match=r"shared contains mine.txt, which job=card did"
-    ):
+    with pytest.raises(CompactHydraException, match=r"contains mine.txt, which job=card did"):
         run_card(own)
-    with pytest.raises(CompactHydraException, match="encoder=none has no layers: choose an encod"):
+    with pytest.raises(CompactHydraException, match="encoder=none has no layers"):
         run_card(["task=ner", "encoder=none"])

@@ -1,5 +1,5 @@
-"""Plot figures over a quantity that differs between runs, figures over the epochs of a run, and the
-shares of layers in mixes: every run is a dot, the line goes through the means.
+"""Plot figures over a quantity that differs between runs, and over the epochs: every run is a dot,
+the line goes through the means.
 """
 
 import statistics
@@ -145,25 +145,6 @@ def _lines(
         yield Line(label, look, points, apart)
     if NOTHING in cells:
         yield Line(names.BASELINE, BASELINE, {}, across=percents(cells[NOTHING]))
-
-
-def shares(report: Report) -> Plot | None:
-    """Plot each layer's share in the learned mixes, a panel for each row; None without a mix."""
-    panels = []
-    for row, cells in with_baseline(report).items():
-        by_line: dict[str, Points] = defaultdict(lambda: defaultdict(list))
-        for column in (column for column in heads(report) if column in cells):
-            for run in cells[column].runs:
-                for place, mix in run.mix.items() if run.settings.get(MIX) == "all" else ():
-                    points = by_line[f"{column_titles(report)[column]}, {place}"]
-                    for layer, share in zip(mix["layers"], mix["shares"], strict=True):
-                        points[layer].append(100 * share)
-        if by_line:
-            styles = looks([(label,) for label in by_line], None)
-            lines = [Line(label, styles[label,], points) for label, points in by_line.items()]
-            panels.append(Panel(row_title(report, row), "share, %", lines))
-    shown = titled(report.title, "share of each layer in the learned mix, every run a dot.")
-    return _plot(shown, READING, panels, "layer") if panels else None
 
 
 def learning(report: Report) -> Plot | None:
