@@ -32,8 +32,6 @@ from elmo_bench.runs import (
     Run,
     collect,
     flat_mix,
-    frozen,
-    leaves,
     leaves_error,
     read_run,
     run_folders,
@@ -226,10 +224,7 @@ def _model_job(cfg: DictConfig) -> Iterator[None]:
 
 def _record(run: Run) -> dict[str, Any]:
     """A run as a row of a data frame: lists as text, so that rows can be grouped by them."""
-    settings = {
-        key: text(frozen(value)) if isinstance(value, list) else value
-        for key, value in leaves(run.config)
-    }
+    settings = {key: text(v) if isinstance(v, tuple) else v for key, v in run.settings.items()}
     cost = {f"seconds.{key}": value for key, value in run.seconds.items()}
     cost |= {f"parameters.{key}": value for key, value in run.parameters.items()}
     return {"folder": str(run.folder)} | run.metrics | flat_mix(run.mix) | cost | settings

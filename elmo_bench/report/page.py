@@ -8,7 +8,7 @@ from elmo_bench.files import counted_noun
 
 from . import names
 from .aggregate import cost, weights
-from .grids import tables, tests
+from .grids import tables
 from .provenance import NOWHERE, Origin, methods, provenance, runs_of
 from .table import Report
 from .writers import as_html, html_table
@@ -24,13 +24,6 @@ CURVES = {
     "elmo.l2": "The penalty on the mix",
     "elmo.dropout": "Dropout on ELMo's vectors",
 }
-ABOUT = (
-    "Interval and p: of the difference on new examples and with new seeds together, from the "
-    "variance between runs and what the choice of examples adds (Obuchowski and Rockette 1995; "
-    "Hillis 2007); examples that belong together, such as the questions on one article, are drawn "
-    "together. p (Holm): corrected for all comparisons of its split (Holm 1979); the interval and "
-    "p are not."
-)
 STYLE = Path(__file__).with_name("page.css")
 GENERATOR = "elmo-bench report"  # job=report overwrites only pages with this mark
 
@@ -72,20 +65,16 @@ def compared(reports: Sequence[Report]) -> str:
 
 
 def _lead(reports: Sequence[Report], origin: Origin) -> str:
-    count = counted_noun(len(runs_of(reports)), "run")
     failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
     return (
-        f"{count}{failed} of models that were trained alike in everything but what the tables "
-        "name: how well each way to train does on text that it has not seen, whether differences "
-        "are larger than chance would have them, and what each way costs."
+        f"{counted_noun(len(runs_of(reports)), 'run')}{failed} of models that were trained alike "
+        "in everything but what the tables name."
     )
 
 
 def footnotes(reports: Sequence[Report]) -> list[str]:
-    """Return notes on how differences were tested, and on missing tests."""
-    tested = any(test.p is not None for report in reports for _, test in tests(report))
-    notes = dict.fromkeys(note for report in reports for note in report.remarks)
-    return [*([ABOUT] if tested else []), *notes]
+    """Return the notes of all reports, each once."""
+    return [*dict.fromkeys(note for report in reports for note in report.remarks)]
 
 
 def figure(plot: "Plot | None") -> str:

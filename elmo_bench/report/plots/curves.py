@@ -107,7 +107,7 @@ def _by_value(report: Report, quantity: str) -> dict[Key, dict[Key, dict[Hashabl
     grouped: dict[Key, dict[Key, dict[Hashable, Cell]]] = defaultdict(lambda: defaultdict(dict))
     for row, cells in with_baseline(report).items():
         for column, cell in cells.items():
-            value = _value(cell, dict(zip(report.keys, cell.key, strict=True))[quantity])
+            value = _value(cell, quantity, cell.key[report.keys.index(quantity)])
             if value is not None:
                 by_line = grouped[_without(quantity, report.rows, row)]
                 by_line[_without(quantity, report.columns, column)][value] = cell
@@ -122,16 +122,14 @@ def _without(quantity: str, keys: Iterable[str], values: Key) -> Key:
     return tuple(value for key, value in zip(keys, values, strict=True) if key != quantity)
 
 
-def _value(cell: Cell, value: Hashable) -> Hashable:
-    """Return a number, a mix of MIXES, or the number of the single layer that is read, else None;
-    NOTHING without an encoder.
-    """
+def _value(cell: Cell, quantity: str, value: Hashable) -> Hashable:
+    """Return a number, of a mix also its name in MIXES, else None; NOTHING without an encoder."""
     if value in (NOTHING, "none"):
         return NOTHING
     if names.is_number(value) or value in MIXES:
         return value
     layers = {layer for run in cell.runs for mix in run.mix.values() for layer in mix["layers"]}
-    return min(layers) if len(layers) == 1 else None
+    return min(layers) if quantity == MIX and len(layers) == 1 else None
 
 
 def _lines(
