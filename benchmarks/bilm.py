@@ -212,8 +212,8 @@ def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
 
     def ours() -> None:
         model.zero_grad()
-        tops = language_model.tops(frames, windows, state)
-        sum(top.sum() for top, _ in tops).backward()  # type: ignore
+        tops, _ = language_model.tops(frames, windows, state)
+        sum(top.sum() for top in tops).backward()  # type: ignore
 
     lstms, x = _torch_lstms(setting, size, chars)
     means: dict[str, Callable[[], object]] = {

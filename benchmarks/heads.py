@@ -27,7 +27,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     sentences = sorted(setting.sentences, key=len)[middle : middle + setting.batch_size]
     lengths, tokens = [len(sentence) for sentence in sentences], sum(map(len, sentences))
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    crf = Crf(*bioul_moves(LABELS), boundaries=True)
+    crf = Crf(*bioul_moves(LABELS))
     scores = torch.randn(*mask.shape, len(LABELS), requires_grad=True)
     gold = torch.randint(len(LABELS), mask.shape)
 
@@ -78,22 +78,22 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 def _likelihood(crf: Crf, scores: Tensor, labels: Tensor) -> Tensor:
     """The log-likelihood of one sentence, step by step."""
-    alpha, path = crf.start + scores[0], crf.start[labels[0]] + scores[0, labels[0]]
+    alpha, path = scores[0], scores[0, labels[0]]
     for t in range(1, len(scores)):
         alpha = (alpha[:, None] + crf.transitions).logsumexp(0) + scores[t]
         path = path + crf.transitions[labels[t - 1], labels[t]] + scores[t, labels[t]]
-    return path + crf.end[labels[-1]] - (alpha + crf.end).logsumexp(0)
+    return path - alpha.logsumexp(0)
 
 
 @torch.no_grad()
 def _decode(crf: Crf, scores: Tensor) -> list[int]:
     """The best valid labels of one sentence, by Viterbi with back pointers."""
-    best, origins = crf.start + crf._starts + scores[0], []
+    best, origins = crf._starts + scores[0], []
     for t in range(1, len(scores)):
         sums, origin = (best[:, None] + crf.transitions + crf._moves).max(0)
         best = sums + scores[t]
         origins.append(origin)
-    labels = [int((best + crf.end + crf._ends).argmax())]
+    labels = [int((best + crf._ends).argmax())]
     for origin in reversed(origins):
         labels.append(int(origin[labels[-1]]))
     return labels[::-1]

@@ -152,7 +152,7 @@ STAGES = {
         "cache/layers/*/layer2.safetensors",
     ),
     "pretraining": Stage(
-        [*PRETRAIN, "out={run}/out", "cache_dir={run}/cache"], "cache/corpora/.*", of_files
+        [*PRETRAIN, "out={run}/out", "cache_dir={run}/cache"], "out/pretrain.lock", of_files
     ),
     "adapt": Stage([*ADAPT, "out={run}/out"], ".hydra", of_files),
     "embed": Stage(

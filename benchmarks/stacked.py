@@ -22,7 +22,6 @@ from .steps import Waits
 from .timing import SIZES
 
 OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4),))
-CLIPS = scan.Clips(3.0, 3.0)
 
 
 class Operations(TorchDispatchMode):
@@ -102,13 +101,13 @@ def on_meta() -> Iterator[None]:
 
 def step() -> int:
     """Operations per time step without gradients: both directions, one layer."""
-    weights = scan.Weights(_parameters(), torch.float32)
+    weights = scan.Weights(scan.stack(_parameters(), torch.float32))
 
     @torch.no_grad()
     def read(steps: int) -> None:
         x, h, c = _inputs(steps)
         rows = [2] * steps
-        scan.read(weights.inputs(x, rows), h, c, rows, weights, CLIPS)
+        scan.read(weights.inputs(x, rows), h, c, rows, weights, OPTIONS)
 
     return _a_step(read)
 
@@ -171,6 +170,6 @@ def _inputs(steps: int, device: str = "cpu") -> list[Tensor]:
 def _train(steps: int, parameters: list[Tensor]) -> None:
     """Run one layer over a training window, forward and backward."""
     x, h, c = _inputs(steps, parameters[0].device.type)
-    settings = [2] * steps, CLIPS, torch.float32
+    settings = [2] * steps, OPTIONS, torch.float32
     outputs, *_ = scan.Scan.apply(x, h, c, *settings, *parameters)
     torch.autograd.grad(outputs.sum(), parameters)

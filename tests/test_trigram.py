@@ -15,17 +15,6 @@ def trigram():
     return Trigram([np.array(sentence) for sentence in TEXT], 7, begin=0, end=1)
 
 
-def test_probabilities_of_a_history_sum_to_one(trigram):
-    for first in range(7):
-        for second in range(7):
-            keys = np.array(
-                [first << 2 * BITS | second << BITS | word for word in range(1, 7)]
-            )  # all but the beginning
-            found = trigram.probabilities(keys)
-            assert (found > 0).all()
-            assert found.sum() == pytest.approx(1)
-
-
 def test_by_hand(trigram):
     framed = [[0, 0, *sentence, 1] for sentence in TEXT]
     grams = [tuple(row[k : k + 3]) for row in framed for k in range(len(row) - 2)]

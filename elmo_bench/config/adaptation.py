@@ -142,8 +142,7 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
 
 def train_on(cfg: DictConfig, model: LanguageModel, corpus: Corpus, description: str) -> None:
     """Train on the text for `adapt.epochs` epochs."""
-    is_large = len(model.vocabulary) > max(cfg.adapt.full_up_to, cfg.adapt.samples)
-    plan = Training.of(cfg.adapt, samples=cfg.adapt.samples if is_large else None)
+    plan = Training.of(cfg.adapt, len(model.vocabulary))
     adam = {"dense": torch.optim.Adam, "sparse": torch.optim.SparseAdam}
     trainer = Trainer(model, corpus, plan, **adam)
     title = f"{description}, {corpus.num_tokens:,} tokens"

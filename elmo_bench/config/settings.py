@@ -267,8 +267,6 @@ class Pretraining(Section):
     unroll: Count
     state: Literal["zero", "carried"]
     vocabulary: Count | None
-    min_count: Count
-    softmax: Literal["auto", "full", "sampled"]
     full_up_to: Natural
     samples: Count
     dropout: Dropout
@@ -276,7 +274,6 @@ class Pretraining(Section):
     save_every: Count
     validate_every: Count | None
     dev_sentences: Count | None
-    resume: Literal["auto", "never"]
     start: Literal["frequencies", "random"]
     lr: Positive
     cosine: bool
@@ -304,7 +301,6 @@ class BiLmOptimizer(Section):
 class TextFiles(Section):
     train: File = ""
     dev: File | None = None
-    test: File | None = None
 
 
 class TrainingText(Section):
@@ -358,13 +354,7 @@ JOBS: dict[str, type[Run]] = {
         count=Count,
     ),
     "ontonotes": run(ldc=Folder, skeletons=Folder, out=Folder),
-    "perplexity": run(
-        input=File,
-        state=Literal["zero", "carried"],
-        streams=Count,
-        batch_tokens=Count,
-        per_token=File | None,
-    ),
+    "perplexity": run(input=File),
     "predict": run(checkpoint=File, input=File, output=File),
     "pretrain": run(
         run_dir=Folder,

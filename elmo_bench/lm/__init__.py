@@ -2,9 +2,8 @@ from .corpus import Corpus as Corpus
 from .model import (
     LanguageModel as LanguageModel,
     Likelihoods as Likelihoods,
-    perplexity_of as perplexity_of,
+    add as add,
     sentence_likelihoods as sentence_likelihoods,
-    text_likelihoods as text_likelihoods,
 )
 from .softmax_file import (
     SOFTMAX as SOFTMAX,
@@ -12,4 +11,4 @@ from .softmax_file import (
     load_language_model as load_language_model,
     save_softmax as save_softmax,
 )
-from .training import Step as Step, Trainer as Trainer, Training as Training
+from .training import Trainer as Trainer, Training as Training

@@ -1,4 +1,4 @@
-"""A text as indices of word types, in memory or, if it is larger, in memory-mapped files.
+"""A text as indices of word types.
 
 An epoch is one stream: all sentences in an order of its own, concatenated without padding and cut
 into `batch_size` parallel streams with carried state, as in the original's training. The position
@@ -10,91 +10,47 @@ Axes: B batch, T tokens, C characters, U different words, N all tokens, S senten
 
 import hashlib
 import itertools
-import json
 import math
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 
 from elmo_bench.encoders.bilm.chars import word_frame
-from elmo_bench.files import atomic, read_json
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 FIRST = {BEGIN: 0, END: 1}  # first token of a sentence, forward and backward -> number
 NO_TARGET = -1  # past the end of the text, since the last row of a batch may be shorter
 Sentences = Sequence[Sequence[str]]
-_CHUNK = 1 << 20  # tokens encoded before each write
+_CHUNK = 1 << 20  # tokens counted at once
 
 
 class Corpus:
     """Tokenised sentences as indices of word types (0 and 1 are <S> and </S>), with the counts and
     characters of the types.
+
+    The other types have indices in order of occurrence. A token takes four bytes.
     """
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
-        """Hold the sentences in memory. Raises ValueError if none of them has a word."""
-        types = _types()
-        chunks = list(_encode(sentences, types))
-        tokens, lengths = (np.concatenate([chunk[k] for chunk in chunks]) for k in range(2))
-        self._set(tokens, _offsets(lengths), list(types), np.bincount(tokens, minlength=len(types)))
-
-    def _set(
-        self, tokens: np.ndarray, offsets: np.ndarray, words: list[str], counts: np.ndarray
-    ) -> None:
-        self.tokens: Int[np.ndarray, " N"] = tokens
+        """Read the sentences once. Raises ValueError if none of them has a word."""
+        types = defaultdict(itertools.count(len(FIRST)).__next__, FIRST)
+        tokens, lengths = array("i"), array("i")
+        for sentence in filter(len, sentences):
+            tokens.extend(map(types.__getitem__, sentence))
+            lengths.append(len(sentence))
+        if not lengths:
+            raise ValueError("the corpus has no sentences")
+        self.words, self.tokens = list(types), np.frombuffer(tokens, np.int32)
         # Sentence k is tokens[offsets[k] : offsets[k + 1]].
-        self.offsets: Int[np.ndarray, " S_and_1"] = offsets
-        self.words, self.counts = words, counts
-        self.num_tokens, self.num_sentences = len(tokens), len(offsets) - 1
-
-    @classmethod
-    def open(cls, folder: str | Path) -> "Corpus":
-        """Open a corpus written by `encode`; its tokens stay on disk."""
-        folder = Path(folder)
-        words = read_json(folder / "words.json", list, max_bytes=1 << 32)
-        lengths = np.fromfile(folder / "lengths.int32", np.int32)
-        counts = np.fromfile(folder / "counts.int64", np.int64)
-        try:
-            size = (folder / "tokens.int32").stat().st_size
-            if size % 4 or not size or not len(lengths):
-                raise ValueError("tokens.int32 is truncated, or lengths.int32 is empty")
-            tokens = np.memmap(folder / "tokens.int32", np.int32, "r")
-            _check(tokens, lengths, words, counts)
-        except ValueError as error:
-            raise ValueError(
-                f"{folder}: the encoded text is damaged ({error}): delete the folder to "
-                "encode the text again"
-            ) from error
-        corpus = cls.__new__(cls)
-        corpus._set(tokens, _offsets(lengths), words, counts)
-        return corpus
-
-    @classmethod
-    def encode(cls, sentences: Iterable[Sequence[str]], folder: str | Path) -> "Corpus":
-        """Read the sentences once and write their indices and counts to `folder`, which appears
-        when it is complete.
-        """
-        folder, types = Path(folder), _types()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        counts = np.zeros(0, np.int64)
-        with atomic(folder) as part:
-            part.mkdir()
-            with (
-                (part / "tokens.int32").open("wb") as tokens_file,
-                (part / "lengths.int32").open("wb") as lengths_file,
-            ):
-                for tokens, lengths in _encode(sentences, types):
-                    tokens_file.write(tokens.data)  # numpy's tofile does not report a full disk
-                    lengths_file.write(lengths.data)
-                    counts = np.bincount(tokens, minlength=len(types)) + np.pad(
-                        counts, (0, len(types) - len(counts))
-                    )
-            (part / "counts.int64").write_bytes(counts.tobytes())
-            (part / "words.json").write_text(json.dumps(list(types)), encoding="utf-8")
-        return cls.open(folder)
+        self.offsets: Int[np.ndarray, " S_and_1"] = np.append(0, np.cumsum(lengths, dtype=np.int64))
+        self.num_tokens, self.num_sentences = len(tokens), len(lengths)
+        self.counts: Int[np.ndarray, " U"] = np.zeros(len(types), np.int64)
+        for start in range(0, len(tokens), _CHUNK):
+            part = self.tokens[start : start + _CHUNK]
+            self.counts += np.bincount(part, minlength=len(types))
 
     def digest(self) -> str:
         """Return a sha256 that identifies the text, wherever its files are.
@@ -103,7 +59,7 @@ class Corpus:
         of sentences.
         """
         sha256 = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
-        sha256.update(np.asarray(self.counts, dtype=np.int64).tobytes())
+        sha256.update(self.counts.tobytes())
         sha256.update(str(self.num_sentences).encode())
         return sha256.hexdigest()
 
@@ -111,15 +67,11 @@ class Corpus:
         """Return <S>, </S>, <UNK> and the most frequent words, `size` in total; the original
         requires these first lines.
         """
-        special, counts = {BEGIN, END, UNKNOWN}, self.counts.tolist()
-        enough = (number for number, count in enumerate(counts) if count >= min_count)
-        order = sorted(enough, key=lambda number: (-counts[number], self.words[number]))
-        frequent = [
-            word
-            for number in order
-            if (word := self.words[number]) not in special and _fits_a_line(word)
-        ]
-        return [BEGIN, END, UNKNOWN, *frequent[: None if size is None else max(0, size - 3)]]
+        counted = zip(self.words, self.counts.tolist(), strict=True)
+        order = sorted((-count, word) for word, count in counted if count >= min_count)
+        special = [BEGIN, END, UNKNOWN]
+        frequent = [word for _, word in order if word not in special and _fits_a_line(word)]
+        return [*special, *frequent[: None if size is None else max(0, size - 3)]]
 
     def frames(self, width: int) -> Int[np.ndarray, "U C"]:
         """Return the character ids of every word type."""
@@ -163,14 +115,17 @@ class Corpus:
         start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
         # The number of tokens before it in its sentence; 0 is <S>.
         seen = positions - (ends[which] - (stop - start) - 1)
-        last = self.num_tokens - 1
-        if direction == "forward":
-            inputs = np.where(seen == 0, 0, self.tokens[np.maximum(start + seen - 1, 0)])
-            targets = np.where(seen == stop - start, 1, self.tokens[np.minimum(start + seen, last)])
-        else:
-            inputs = np.where(seen == 0, 1, self.tokens[np.minimum(stop - seen, last)])
-            targets = np.where(seen == stop - start, 0, self.tokens[np.maximum(stop - 1 - seen, 0)])
+        places = np.stack([seen, seen + 1])
+        if direction == "backward":
+            places = stop - start + 1 - places
+        inputs, targets = self._framed(start, stop, places)
         return inputs, np.where(is_past, NO_TARGET, targets)
+
+    def _framed(self, start: np.ndarray, stop: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """Return a word of each sentence: place 0 is <S>, and the place after its words </S>."""
+        words = self.tokens[np.clip(start + place - 1, 0, self.num_tokens - 1)]
+        ends = place == stop - start + 1
+        return np.where(place == 0, FIRST[BEGIN], np.where(ends, FIRST[END], words))
 
     def num_windows(self, *, batch_size: int, unroll: int) -> int:
         """The number of windows in an epoch. Raises ValueError if the text does not fill one."""
@@ -189,49 +144,3 @@ def _fits_a_line(word: str) -> bool:
     have any string.
     """
     return not {*"\n\r"} & {*word} and word.encode("utf-8", "ignore").decode() == word
-
-
-def _types() -> dict[str, int]:
-    """Assign indices to words in order of occurrence."""
-    return defaultdict(itertools.count(len(FIRST)).__next__, FIRST)
-
-
-def _encode(
-    sentences: Iterable[Sequence[str]], types: dict[str, int]
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (tokens, lengths of their sentences) for many sentences at a time."""
-    tokens: list[int] = []
-    lengths: list[int] = []
-    for sentence in sentences:
-        if sentence:
-            tokens.extend(map(types.__getitem__, sentence))
-            lengths.append(len(sentence))
-        if len(tokens) >= _CHUNK:
-            yield np.array(tokens, dtype=np.int32), np.array(lengths, dtype=np.int32)
-            tokens, lengths = [], []
-    if len(types) == 2:
-        raise ValueError("the corpus has no sentences")
-    yield np.array(tokens, dtype=np.int32), np.array(lengths, dtype=np.int32)
-
-
-def _check(
-    tokens: np.ndarray, lengths: np.ndarray, words: Sequence[object], counts: np.ndarray
-) -> None:
-    """Raise ValueError if the files of an encoded text are inconsistent; reads all tokens once."""
-    if not all(isinstance(word, str) for word in words) or len(words) != len(counts):
-        raise ValueError(f"words.json: {len(words)} words, counts.int64: {len(counts)} counts")
-    total = lengths.sum(dtype=np.int64)
-    if lengths.min(initial=1) < 1 or total != len(tokens):
-        raise ValueError(f"tokens.int32: {len(tokens)} tokens, lengths.int32: {total} tokens")
-    left = counts.copy()
-    for start in range(0, len(tokens), _CHUNK):
-        chunk = tokens[start : start + _CHUNK]
-        if chunk.min() < 0 or chunk.max() >= len(words):
-            raise ValueError(f"tokens.int32: an index beyond the {len(words)} words of words.json")
-        left -= np.bincount(chunk, minlength=len(words))
-    if left.any():
-        raise ValueError("tokens.int32: its words do not have the counts of counts.int64")
-
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 # Scores (tokens x samples) in memory at once, on a CPU (the size of its caches) and on a GPU.
@@ -54,12 +54,6 @@ class Candidates(NamedTuple):
     samples: Int[Tensor, " S"]
     log_target_counts: Float[Tensor, " N"]
     log_sample_counts: Float[Tensor, " S"]
-
-    def of(self, here: Bool[Tensor, " N"]) -> "Candidates":
-        """Return the candidates of some of the tokens."""
-        return self._replace(
-            targets=self.targets[here], log_target_counts=self.log_target_counts[here]
-        )
 
     def to(self, device: torch.device) -> "Candidates":
         """Return the candidates on a device."""

@@ -1,13 +1,10 @@
-"""Training a language model on one process or several: truncated backpropagation with carried state
-(paper, section 3.1). Windows that begin with a sentence begin from a zero state, in which tasks
-read sentences: a language model that never met one may predict badly from it.
+"""Training a language model: truncated backpropagation with carried state (paper, section 3.1).
+Windows that begin with a sentence begin from a zero state, in which tasks read sentences: a
+language model that never met one may predict badly from it.
 
-A step is a function of (seed, step number, process) and of what `state_dict` holds: the order of
-the sentences, dropout and the sampled words are drawn from generators made of those numbers. So a
-run that was killed goes on to the same bits.
-
-Several processes (`torch.distributed`) share a batch by rows; its loss is the mean over all of
-them, as if there were one.
+A step is a function of (seed, step number) and of what `state_dict` holds: the order of the
+sentences, dropout and the sampled words are drawn from generators made of those numbers. So a run
+that was killed goes on to the same bits.
 
 Axes: B batch, T tokens, N tokens in all, P one direction, R rows of the softmax.
 """
@@ -15,11 +12,10 @@ Axes: B batch, T tokens, N tokens in all, P one direction, R rows of the softmax
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -27,7 +23,7 @@ from elmo_bench.encoders.bilm import DIRECTIONS, State
 
 from .corpus import FIRST, NO_TARGET, Corpus
 from .model import LanguageModel, or_damaged
-from .sampled import Candidates, candidates, sampled_loss
+from .sampled import candidates, sampled_loss
 
 Window = tuple[np.ndarray, np.ndarray]  # inputs, targets: "B T"
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -52,13 +48,14 @@ class Training:
     seed: int = 1
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], **changes: Any) -> "Training":
-        """Return what a config says of it; `changes` come first."""
-        plan: dict[str, Any] = {
-            field.name: float(settings[field.name]) if field.type is float else settings[field.name]
-            for field in dataclasses.fields(cls)
-            if field.name in settings
-        }
+    def of(cls, settings: Mapping[str, Any], num_words: int, **changes: Any) -> "Training":
+        """Return what a config says of it, for a vocabulary of so many words, more than
+        `full_up_to` of which are sampled; `changes` come first.
+        """
+        names = {field.name for field in dataclasses.fields(cls)} & {*settings}
+        plan = {name: settings[name] for name in names}
+        if num_words <= max(settings["full_up_to"], settings["samples"]):
+            plan["samples"] = None
         return cls(**plan | changes)
 
     def lr_at(self, step: int, num_steps: int) -> float:
@@ -67,14 +64,6 @@ class Training:
         """
         fall = 0.5 * (1 + math.cos(math.pi * step / num_steps)) if self.cosine else 1.0
         return self.lr * fall * min(1.0, (step + 1) / (self.warmup + 1))
-
-
-class Step(NamedTuple):
-    """The results of a step to report."""
-
-    loss: float  # nats per prediction, mean of the directions
-    num_tokens: int
-    is_last: bool  # whether a process was told to stop
 
 
 class Trainer:
@@ -93,14 +82,6 @@ class Trainer:
         sampled softmax.
         """
         self.model, self.corpus, self.settings = model, corpus, settings
-        self.rank, self.num_processes = (
-            (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        )
-        if settings.batch_size % self.num_processes:
-            raise ValueError(
-                f"pretrain.batch_size={settings.batch_size} is not divisible by the number of "
-                f"processes, {self.num_processes}"
-            )
         self.dense = list((model.bilm if settings.samples else model).parameters())
         self.optimizers = [dense(self.dense)]
         if settings.samples:
@@ -110,35 +91,23 @@ class Trainer:
         self.num_steps = settings.epochs * self.epoch_steps
         if settings.max_steps is not None:
             self.num_steps = min(self.num_steps, settings.max_steps)
-        self.step, self.stopping = 0, False
+        self.step = 0
         self.device = model.softmax.weight.device
-        self.state = self._zero_state()
-        size = settings.batch_size // self.num_processes
-        self._mine = slice(size * self.rank, size * (self.rank + 1))
-        # The weights of this step's rows of a sampled softmax.
-        self._rows, self._gathered = torch.empty(0), list[Tensor]()
+        self.state = model.bilm.zero_state(settings.batch_size)
         self._frames = corpus.frames(model.bilm.options.max_characters)
         # NO_TARGET (-1) indexes the last element.
         self._numbers = np.array([*map(model.number, corpus.words), NO_TARGET])
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of the last step, from 1."""
-        return max(0, self.step - 1) // self.epoch_steps + 1
-
-    def stop(self) -> None:
-        """Tell all processes, with the results of the next step, to stop."""
-        self.stopping = True
-
-    def run(self) -> Iterator[Step]:
-        """Train from the current step to the end. Raises FloatingPointError, with the step, if the
-        loss or gradient is not finite.
+    def run(self) -> Iterator[float]:
+        """Train from the current step to the end, and yield the loss of each step (nats per
+        prediction, mean of the directions). Raises FloatingPointError, with the step, if the loss
+        or gradient is not finite.
         """
         self.model.train()
         while self.step < self.num_steps:
             epoch, start = divmod(self.step, self.epoch_steps)
             if not start:
-                self.state = self._zero_state()
+                self.state = self.model.bilm.zero_state(self.settings.batch_size)
             streams = [self._windows(d, epoch, start) for d in self.model.directions]
             for windows in zip(*streams, strict=True):
                 if self.step == self.num_steps:
@@ -146,150 +115,108 @@ class Trainer:
                 yield self._step(windows)
 
     def _windows(self, direction: str, epoch: int, start: int) -> Iterator[Window]:
-        seed = self.settings.seed, epoch, DIRECTIONS.index(direction)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng((self.settings.seed, epoch, DIRECTIONS.index(direction)))
         return self.corpus.windows(direction, **self._shape, rng=rng, start=start)
 
-    def _step(self, windows: Sequence[Window]) -> Step:
-        """Train one step on each direction's window."""
-        loss = torch.stack(self._losses(windows)).mean()
-        for parameter in self._parameters():
+    def _step(self, windows: Sequence[Window]) -> float:
+        """Train one step on each direction's window; return the loss."""
+        seed = np.random.SeedSequence((self.settings.seed, self.step, 0))
+        torch.manual_seed(int(seed.generate_state(1)[0]))
+        tops = self._tops([inputs for inputs, _ in windows])
+        goals = [self._numbers[targets].flatten() for _, targets in windows]
+        rows, gathered = torch.empty(0), list[Tensor]()
+        if self.settings.samples:
+            rows, gathered, losses = self._sampled(tops, goals)
+        else:
+            losses = [self._full(*pair) for pair in zip(tops, goals, strict=True)]
+        counts = ((goal != NO_TARGET).sum() for goal in goals)
+        means = [loss / int(count) for loss, count in zip(losses, counts, strict=True)]
+        loss, parameters = torch.stack(means).mean(), [*self.dense, *gathered]
+        for parameter in parameters:
             parameter.grad = None
         (loss * self.settings.loss_scale).backward()
-        gradients = [p.grad for p in self._parameters() if p.grad is not None]
-        total, stopping = loss.detach(), loss.new_tensor(float(self.stopping))
-        self._sum([total, stopping, *gradients])
-        norm = nn.utils.clip_grad_norm_(self._parameters(), self.settings.gradient_clip)
-        # Each read waits for the device.
-        mean, length, stops = torch.stack([total, norm, stopping]).tolist()
+        norm = nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip)
+        mean, length = torch.stack([loss.detach(), norm]).tolist()  # waits for the device
         if not math.isfinite(mean + length):
             raise FloatingPointError(
                 f"step {self.step + 1}: the loss is {mean} and the norm of its gradient "
                 f"{length}; choose a lower learning rate (pretrain.lr or adapt.lr) than "
                 f"{self.settings.lr}{or_damaged(self.model.source)}"
             )
-        self._update()
+        self._update(rows, gathered)
         self.step += 1
-        return Step(mean, windows[0][0].size, stops > 0)
+        return mean
 
-    def _losses(self, windows: Sequence[Window]) -> list[Tensor]:
-        """Return each direction's mean loss, of which this process computes a part, and update the
-        state.
-        """
-        seed = np.random.SeedSequence((self.settings.seed, self.step, self.rank))
-        torch.manual_seed(int(seed.generate_state(1)[0]))
-        wanted = [self._numbers[targets] for _, targets in windows]  # targets of all processes
-        chosen = self._gather(wanted) if self.settings.samples else [None] * len(wanted)
-        losses, after = [], []
-        with torch.autocast(
-            self.device.type,
-            torch.bfloat16,
-            enabled=self.settings.bf16,
-            cache_enabled=False,  # otherwise both directions' gradients are summed in bfloat16
-        ):
-            tops = self._tops([inputs[self._mine] for inputs, _ in windows])
-            for (top, now), targets, among in zip(tops, wanted, chosen, strict=True):
-                loss = self._loss(top, targets, among)
-                losses.append(loss / int((targets != NO_TARGET).sum()))
-                after.append(now)
-        self.state = State(*(torch.stack(parts).detach() for parts in zip(*after, strict=True)))
-        return losses
+    def _low(self) -> torch.autocast:
+        # With the cache, both directions' gradients would be summed in bfloat16.
+        kind, enabled = self.device.type, self.settings.bf16
+        return torch.autocast(kind, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
-    def _gather(self, wanted: list[np.ndarray]) -> list[Candidates]:
-        """Draw the samples, which all processes share, and gather the rows of the softmax that the
-        step uses.
-        """
-        goals = [targets[targets != NO_TARGET] for targets in wanted]
-        rng = np.random.default_rng((self.settings.seed, self.step))
-        size = len(self.model.vocabulary)
-        rows, chosen = candidates(goals, self.settings.samples or 0, size, rng)
-        self._rows = rows.to(self.device)
-        self._gathered = [
-            parameter.detach()[self._rows].requires_grad_()
-            for parameter in self.model.softmax.parameters()
-        ]
-        return chosen
-
-    def _loss(self, top: Tensor, targets: np.ndarray, chosen: Candidates | None) -> Tensor:
-        """Return the summed negative log likelihood of this process's rows of the targets."""
-        if chosen is None:
-            goal = torch.from_numpy(targets[self._mine]).to(self.device).flatten()
-            scores = self.model.softmax(top).flatten(0, 1)
-            return F.cross_entropy(scores, goal, ignore_index=NO_TARGET, reduction="sum")
-        here = targets != NO_TARGET
-        rows = np.zeros_like(here)
-        rows[self._mine] = True
-        mine = chosen.of(torch.from_numpy(rows[here])).to(self.device)
-        weight, bias = self._gathered
-        tokens = torch.from_numpy(np.flatnonzero(here[self._mine])).to(self.device)
-        return sampled_loss(top.flatten(0, 1)[tokens], weight, bias, mine)
-
-    def _tops(self, windows: Sequence[np.ndarray]) -> Iterator[tuple[Tensor, State]]:
-        """Return the top layer of each direction's window, and its next state."""
+    def _tops(self, windows: Sequence[np.ndarray]) -> list[Tensor]:
+        """Return the top layer of each direction's window, and update the state."""
         state = self.state
         if self.settings.state == "zero":  # at windows that begin with a sentence
-            begins = torch.from_numpy(np.stack([inputs[:, 0] < len(FIRST) for inputs in windows]))
+            begins = torch.from_numpy(np.stack([words[:, 0] < len(FIRST) for words in windows]))
             state = State(*(x * ~begins[:, None, :, None].to(self.device) for x in state))
-        return self.model.tops(self._frames, windows, state)
+        with self._low():
+            tops, after = self.model.tops(self._frames, windows, state)
+        self.state = State(*(part.detach() for part in after))
+        return tops
 
-    def _parameters(self) -> list[Tensor]:
-        """Return the parameters with a gradient in this step: for a sampled softmax, only the
-        gathered rows.
+    def _full(self, top: Tensor, goal: np.ndarray) -> Tensor:
+        """Return a direction's summed negative log likelihood, with the full softmax."""
+        targets = torch.from_numpy(goal).to(self.device)
+        with self._low():
+            scores = self.model.softmax(top).flatten(0, 1)
+            return F.cross_entropy(scores, targets, ignore_index=NO_TARGET, reduction="sum")
+
+    def _sampled(
+        self, tops: Sequence[Tensor], goals: Sequence[np.ndarray]
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Return the rows of the softmax that this step uses, copies of their weights and biases,
+        and each direction's summed negative log likelihood among its own samples.
         """
-        return [*self.dense, *self._gathered]
+        rng = np.random.default_rng((self.settings.seed, self.step))
+        wanted = [goal[goal != NO_TARGET] for goal in goals]
+        size = len(self.model.vocabulary)
+        rows, chosen = candidates(wanted, self.settings.samples or 0, size, rng)
+        rows, softmax = rows.to(self.device), self.model.softmax
+        gathered = [part.detach()[rows].requires_grad_() for part in softmax.parameters()]
+        (weight, bias), losses = gathered, []
+        for top, goal, among in zip(tops, goals, chosen, strict=True):
+            tokens = torch.from_numpy(np.flatnonzero(goal != NO_TARGET)).to(self.device)
+            with self._low():
+                x = top.flatten(0, 1)[tokens]
+                losses.append(sampled_loss(x, weight, bias, among.to(self.device)))
+        return rows, gathered, losses
 
-    def _update(self) -> None:
+    def _update(self, rows: Tensor, gathered: Sequence[Tensor]) -> None:
         """Step each optimizer; a sampled softmax's gradient is sparse, and rows without a gradient
         cost nothing.
         """
         # Explicit, since torch warns of the default.
         with torch.sparse.check_sparse_tensor_invariants(False):
-            pairs = zip(self.model.softmax.parameters(), self._gathered, strict=False)
-            for parameter, gathered in pairs:
-                gradient = cast(Tensor, gathered.grad)
-                parameter.grad = torch.sparse_coo_tensor(
-                    self._rows[None], gradient, parameter.shape, is_coalesced=True
+            for whole, part in zip(self.model.softmax.parameters(), gathered, strict=False):
+                grad = cast(Tensor, part.grad)
+                whole.grad = torch.sparse_coo_tensor(
+                    rows[None], grad, whole.shape, is_coalesced=True
                 )
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = self.settings.lr_at(self.step, self.num_steps)
                 optimizer.step()
 
-    def _sum(self, tensors: list[Tensor]) -> None:
-        """Sum over all processes, in place."""
-        if self.num_processes > 1:
-            flat = torch.cat([tensor.flatten() for tensor in tensors])
-            dist.all_reduce(flat)
-            parts = flat.split([tensor.numel() for tensor in tensors])
-            for tensor, summed in zip(tensors, parts, strict=True):
-                tensor.copy_(summed.view_as(tensor))
-
-    def _zero_state(self) -> State:
-        return self.model.bilm.zero_state(self.settings.batch_size // self.num_processes)
-
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue. Every process must call it, since each holds the
-        state of its own rows.
-        """
+        """Return all that is needed to continue."""
         return {
             "step": self.step,
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "state": [self._of_all_processes(rows) for rows in self.state],
+            "state": [*self.state],
         }
 
-    def _of_all_processes(self, rows: Tensor) -> Tensor:
-        if self.num_processes == 1:
-            return rows
-        gathered = [torch.empty_like(rows) for _ in range(self.num_processes)]
-        dist.all_gather(gathered, rows.contiguous())
-        return torch.cat(gathered, 2)
-
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Continue from a `state_dict`, with the same or another number of processes.
-
-        The optimizers keep their present settings.
-        """
+        """Continue from a `state_dict`. The optimizers keep their present settings."""
         self.model.load_state_dict(saved["model"])
         for optimizer, before in zip(self.optimizers, saved["optimizers"], strict=True):
             settings = optimizer.state_dict()["param_groups"]
@@ -301,5 +228,4 @@ class Trainer:
             raise ValueError(
                 "the state of the streams or optimizers contains a number that is not finite"
             )
-        state = [x.chunk(self.num_processes, 2)[self.rank].to(self.device) for x in saved["state"]]
-        self.state = State(*state)
+        self.state = State(*(part.to(self.device) for part in saved["state"]))

@@ -7,13 +7,18 @@ from .attention import (
 )
 from .backbone import Backbone as Backbone
 from .crf import Crf as Crf
-from .dropout import variational_dropout as variational_dropout
 from .embed import Characters as Characters, Words as Words, WordsChars as WordsChars
 from .highway_lstm import (
     AlternatingHighwayLstm as AlternatingHighwayLstm,
     HighwayLstm as HighwayLstm,
 )
-from .rnn import BiGru as BiGru, BiLstm as BiLstm, Identity as Identity, ReluBiLstm as ReluBiLstm
+from .rnn import (
+    BiGru as BiGru,
+    BiLstm as BiLstm,
+    Identity as Identity,
+    ReluBiLstm as ReluBiLstm,
+    variational_dropout as variational_dropout,
+)
 from .scores import Scores as Scores
 from .tokens import Tokens as Tokens, to_device as to_device, tokens as tokens
 from .viterbi import barrier as barrier, viterbi as viterbi

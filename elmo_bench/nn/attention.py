@@ -26,8 +26,7 @@ def attend(
 ) -> Float[Tensor, "B N H"]:
     """Return each query's mean of the values, weighted by the softmax of its scores.
 
-    `mask` marks the values that a query may attend to: the same for all queries ("B 1 M", that is
-    `mask[:, None]`), or different for each ("B N M"). A query that may attend to none gets 0.
+    `mask` marks the values that a query may attend to; one that may attend to none gets 0.
     """
     return masked_softmax(scores, mask) @ values
 

@@ -15,32 +15,16 @@ class Crf(nn.Module):
 
     The likelihood normalises over all label sequences. Constraints apply only to decoding:
     `moves[j][k]`, `starts[k]` and `ends[k]` mark the allowed transitions, first and last labels.
-    `boundaries` adds learned start and end scores; no model of ours sets it.
     """
 
-    start: Tensor
-    end: Tensor
     _moves: Tensor
     _starts: Tensor
     _ends: Tensor
 
-    def __init__(
-        self,
-        moves: list[list[bool]],
-        starts: list[bool],
-        ends: list[bool],
-        *,
-        boundaries: bool = False,
-    ) -> None:
+    def __init__(self, moves: list[list[bool]], starts: list[bool], ends: list[bool]) -> None:
         super().__init__()
-        size = len(starts)
-        weight = nn.init.xavier_normal_(torch.empty(size, size))
+        weight = nn.init.xavier_normal_(torch.empty(len(starts), len(starts)))
         self.transitions = nn.Parameter(weight)  # from row label to column label
-        for name in ("start", "end"):
-            if boundaries:
-                self.register_parameter(name, nn.Parameter(torch.zeros(size)))
-            else:  # buffers: checkpoints expect these names, but nothing trains them
-                self.register_buffer(name, torch.zeros(size))
         for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
             self.register_buffer(f"_{name}", barrier(allowed), persistent=False)
 
@@ -54,24 +38,21 @@ class Crf(nn.Module):
     def _path_score(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         emitted = scores.gather(-1, labels[..., None]).squeeze(-1) * mask
         moved = self.transitions[labels[:, :-1], labels[:, 1:]] * mask[:, 1:]
-        last = labels.gather(1, mask.sum(1, keepdim=True).clamp(min=1) - 1).squeeze(1)
-        return emitted.sum(1) + moved.sum(1) + self.start[labels[:, 0]] + self.end[last]
+        return emitted.sum(1) + moved.sum(1)
 
     def _log_partition(self, scores: Tensor, mask: Tensor) -> Tensor:
         scores = scores.permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
         moves = self.transitions[..., None].expand(-1, -1, len(mask))
-        alpha = self.start[:, None] + scores[0]
+        alpha = scores[0]
         alphas = [alpha]
         for score in scores[1:]:
             alpha = (alpha[:, None] + moves).logsumexp(0) + score
             alphas.append(alpha)
         last = (mask.sum(1) - 1).clamp(min=0)
         ended = torch.stack(alphas)[last, :, torch.arange(len(last), device=last.device)]
-        return (ended + self.end).logsumexp(-1)
+        return ended.logsumexp(-1)
 
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
         """Return the best allowed label sequence of each sentence, without padding."""
-        moves = self.transitions + self._moves
-        starts, ends = self.start + self._starts, self.end + self._ends
-        return viterbi(scores, moves, starts, ends, mask)
+        return viterbi(scores, self.transitions + self._moves, self._starts, self._ends, mask)

@@ -34,56 +34,40 @@ class HighwayLstm(nn.Module):
         input_size: int,
         hidden_size: int,
         backward: bool = False,
-        drop_output: bool = True,
-        input_bias: bool = False,
     ) -> None:
         super().__init__()
-        self.dim, self.backward, self.drop_output = hidden_size, backward, drop_output
-        self.input = nn.Linear(input_size, 6 * hidden_size, bias=input_bias)
+        self.dim, self.backward = hidden_size, backward
+        self.input = nn.Linear(input_size, 6 * hidden_size, bias=False)
         self.state = nn.Linear(hidden_size, 5 * hidden_size)
-        self._initialise()
-
-    @torch.no_grad()
-    def _initialise(self) -> None:
-        for weight in (self.input.weight, self.state.weight):
-            for block in weight.split(self.dim):
+        with torch.no_grad():
+            for block in (*self.input.weight.split(self.dim), *self.state.weight.split(self.dim)):
                 nn.init.orthogonal_(block)
-        self.state.bias.zero_()
-        self.state.bias[self.dim : 2 * self.dim] = 1  # forget bias of 1
+            self.state.bias.zero_()
+            self.state.bias[self.dim : 2 * self.dim] = 1  # forget bias of 1
 
     def forward(
         self, x: Float[Tensor, "N I"], sizes: Sequence[int], dropout_mask: Float[Tensor, "B H"]
     ) -> Float[Tensor, "N H"]:
         """Return the outputs at the tokens; `sizes` is the number of sentences at each step.
 
-        `dropout_mask` has a row for each sentence. It applies to the output that a step passes to
-        the next step and, with `drop_output`, to the layer's output. Under autocast only the
-        products are in the lower precision, because the cell accumulates small changes over a
-        sentence.
+        `dropout_mask` has a row for each sentence, and applies to the output of each step. Under
+        autocast only the products are in the lower precision, because the cell accumulates small
+        changes over a sentence.
         """
-        projected = self.input(x)  # all steps at once
-        with torch.autocast(x.device.type, enabled=False):
-            return self._run(projected, sizes, dropout_mask.to(self.state.bias))
-
-    def _run(
-        self,
-        projected: Float[Tensor, "N _"],
-        sizes: Sequence[int],
-        dropout_mask: Float[Tensor, "B H"],
-    ) -> Float[Tensor, "N H"]:
-        gates, skip = projected.to(dropout_mask).split([5 * self.dim, self.dim], 1)
-        steps = list(zip((gates + self.state.bias).split(sizes), skip.split(sizes), strict=True))
-        weight = self.state.weight.t().to(projected.dtype)
-        h = c = dropout_mask.new_zeros(0, self.dim)
+        projected, bias = self.input(x), self.state.bias  # all steps at once
+        gates, skip = projected.to(bias).split([5 * self.dim, self.dim], 1)
+        steps = list(zip((gates + bias).split(sizes), skip.split(sizes), strict=True))
+        weight, dropout_mask = self.state.weight.t().to(projected), dropout_mask.to(bias)
+        h = c = bias.new_zeros(0, self.dim)
         outputs = []
-        for gates, skip in reversed(steps) if self.backward else steps:
-            h, c = _resize(h, len(skip)), _resize(c, len(skip))
-            gates = torch.addmm(gates.to(weight), h.to(weight), weight).to(c)
-            i, f, o, r = gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
-            c = torch.addcmul(f * c, i, gates[:, 4 * self.dim :].tanh())
-            output = torch.lerp(skip, o * c.tanh(), r)
-            h = output * dropout_mask[: len(skip)]
-            outputs.append(h if self.drop_output else output)
+        with torch.autocast(x.device.type, enabled=False):
+            for gates, skip in reversed(steps) if self.backward else steps:
+                h, c = _resize(h, len(skip)), _resize(c, len(skip))
+                gates = torch.addmm(gates.to(weight), h.to(weight), weight).to(c)
+                i, f, o, r = gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
+                c = torch.addcmul(f * c, i, gates[:, 4 * self.dim :].tanh())
+                h = torch.lerp(skip, o * c.tanh(), r) * dropout_mask[: len(skip)]
+                outputs.append(h)
         return torch.cat(outputs[::-1] if self.backward else outputs)
 
 
@@ -96,8 +80,8 @@ class AlternatingHighwayLstm(nn.Module):
     """A stack of highway LSTMs with directions forward, backward, forward ...; 0 at padding.
 
     `dropout` is recurrent and variational, with one mask for each sentence and layer. It applies to
-    the output that a step passes to the next step and, with `drop_output`, to the input of the next
-    layer (He et al. 2017, and AllenNLP before version 0.8.2, which the paper used).
+    the output that a step passes to the next step and to the next layer (He et al. 2017, and
+    AllenNLP before version 0.8.2, which the paper used).
     """
 
     takes_lengths = True
@@ -109,8 +93,6 @@ class AlternatingHighwayLstm(nn.Module):
         hidden_size: Size,
         num_layers: Size,
         dropout: Dropout = 0.0,
-        drop_output: bool = True,
-        input_bias: bool = False,
     ) -> None:
         super().__init__()
         self.dim, self.dropout = hidden_size, dropout
@@ -119,8 +101,6 @@ class AlternatingHighwayLstm(nn.Module):
                 input_size=input_size if k == 0 else hidden_size,
                 hidden_size=hidden_size,
                 backward=k % 2 == 1,
-                input_bias=input_bias,
-                drop_output=drop_output,
             )
             for k in range(num_layers)
         )

@@ -1,4 +1,4 @@
-"""The task's recurrent layers, over padded batches.
+"""The task's recurrent layers, over padded batches, and their dropout.
 
 Axes: B batch, T tokens, I input features, H output features (both directions).
 """
@@ -13,7 +13,14 @@ from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, Size
 
-from .dropout import variational_dropout
+
+def variational_dropout(
+    x: Float[Tensor, "B T H"], p: float, training: bool
+) -> Float[Tensor, "B T H"]:
+    """Drop the same features at every step of a sequence (Gal and Ghahramani 2016)."""
+    if not training or p == 0:
+        return x
+    return x * F.dropout(torch.ones_like(x[:, :1]), p)
 
 
 class Identity(nn.Module):

@@ -11,7 +11,6 @@ from elmo_bench.jobs.adapt import adapt
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.export import export
-from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
@@ -19,8 +18,7 @@ from elmo_bench.jobs.train import train
 from tests.conftest import composed
 
 JOBS = {
-    job.__name__: job
-    for job in (adapt, embed, evaluate, export, perplexity, predict, pretrain, report, train)
+    job.__name__: job for job in (adapt, embed, evaluate, export, predict, pretrain, report, train)
 }
 
 
@@ -75,7 +73,6 @@ def content(folder):
             "job=report runs={}/run output=[{}/new.md,{}/run/metrics.csv]",
             "not written by this job",
         ),
-        ("job=perplexity input={}/text per_token={}/run/result.json", "not written by this job"),
         (
             "job=embed encoder=mini input={}/text output={}/adapted/weights.safetensors",
             "not written by this job",
@@ -95,9 +92,9 @@ def content(folder):
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/adapted", "the biLM to adapt"),
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/bilm", "contains options.json"),
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/text", "is not a folder"),
-        ("job=pretrain pretrain.resume=never out={}/adapted", "contains options.json"),
-        ("job=pretrain pretrain.resume=never out={}/run", "contains result.json"),
-        ("job=pretrain pretrain.resume=never out={}/project", "contains README.md"),
+        ("job=pretrain out={}/adapted", "contains options.json"),
+        ("job=pretrain out={}/run", "contains result.json"),
+        ("job=pretrain out={}/project", "contains README.md"),
         ("job=adapt encoder=files encoder.dir={}/adapted out={}/words", "contains vocabulary.txt"),
         (
             "job=train task=ner encoder=none run_dir={}/run data=files data.files.train={}/run/metrics.csv "

@@ -84,17 +84,17 @@ def test_what_goes_meanwhile_is_not_listed(tmp_path, monkeypatch, capsys):
 
 
 def test_what_a_run_writes_stays(tmp_path, caplog):
-    adapted, corpora = tmp_path / "adapted" / (16 * "0"), tmp_path / "corpora"
+    adapted, elmo = tmp_path / "adapted" / (16 * "0"), tmp_path / "elmo"
     adapted.mkdir(parents=True)
-    (corpora / f".{16 * '1'}-killed__").mkdir(parents=True)
+    (elmo / f".{12 * '1'}-killed__").mkdir(parents=True)
     layers = tmp_path / "layers" / f"v3-e{12 * '0'}-{12 * '0'}-float32"
     layers.mkdir(parents=True)
-    with alone(adapted, ""), alone(layers, ""), atomic(corpora / (16 * "0")) as part:
+    with alone(adapted, ""), alone(layers, ""), atomic(elmo / (12 * "0")) as part:
         cache(composed(f"cache_dir={tmp_path}", "clear=all"))
         assert adapted.is_dir()
         assert layers.is_dir()
         assert Path(f"{layers}.lock").exists()  # else a second run would compute the same
-        assert [*corpora.iterdir()] == [part.parent]
+        assert [*elmo.iterdir()] == [part.parent]
         part.mkdir()
     assert f"{adapted} is kept: a run is writing it" in caplog.text
     assert f"{part.parent} is kept: a run is writing it" in caplog.text

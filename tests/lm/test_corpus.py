@@ -1,4 +1,4 @@
-"""The encoded text: on disk what it is in memory, every token once, from any place."""
+"""The encoded text: every token once, from any place."""
 
 import numpy as np
 import pytest
@@ -16,28 +16,17 @@ def windows(corpus, direction="forward", seed=0, start=0, **shape):
     )
 
 
-def test_on_disk_as_in_memory(tmp_path, monkeypatch):
+def test_counts(monkeypatch):
     monkeypatch.setattr("elmo_bench.lm.corpus._CHUNK", 3)
-    here, there = Corpus(TEXT), Corpus.encode(iter(TEXT), tmp_path / "corpus")
-    assert isinstance(there.tokens, np.memmap)
-    for corpus in (there, Corpus.open(tmp_path / "corpus")):
-        assert (corpus.words, corpus.counts.tolist()) == (here.words, here.counts.tolist())
-        assert (corpus.num_tokens, corpus.num_sentences, corpus.digest()) == (10, 4, here.digest())
-        for ours, theirs in zip(windows(here), windows(corpus), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
-
-
-def test_nothing_is_left_of_an_encoding_that_fails(tmp_path):
-    def text():
-        yield ["a"]
-        raise ValueError("line 2 is not text")
-
-    with pytest.raises(ValueError, match="line 2"):
-        Corpus.encode(text(), tmp_path / "corpus")
+    corpus = Corpus(iter(TEXT))
+    assert (corpus.words, corpus.counts.tolist()) == (
+        ["<S>", "</S>", "a", "b", "c", "é"],
+        [0, 0, 3, 3, 3, 1],
+    )
+    assert (corpus.num_tokens, corpus.num_sentences) == (10, 4)
+    assert corpus.digest() == Corpus(TEXT).digest() != Corpus(TEXT[:-1]).digest()
     with pytest.raises(ValueError, match="no sentences"):
-        Corpus.encode([[], []], tmp_path / "corpus")
-    assert not list(tmp_path.iterdir())
+        Corpus([[], []])
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -86,16 +75,3 @@ def test_a_vocabulary_has_what_a_line_can_hold():
         "a",
         "é\u2028",
     ]
-
-
-@pytest.mark.parametrize("name", ["tokens.int32", "lengths.int32", "counts.int64"])
-def test_a_damaged_encoded_text_is_named(tmp_path, name):
-    """Emptied, cut, doubled, or any byte changed: counts tell."""
-    folder = tmp_path / "corpus"
-    Corpus.encode([["a", "b"], ["b", "c", "b"]], folder)
-    content = (folder / name).read_bytes()
-    changed = [content[:k] + bytes([content[k] ^ 3]) + content[k + 1 :] for k in range(8)]
-    for damaged in (b"", content[:-1], content[:-4], content + content, *changed):
-        (folder / name).write_bytes(damaged)
-        with pytest.raises(ValueError, match="corpus"):
-            Corpus.open(folder)

@@ -18,14 +18,14 @@ def words(corpus, numbers):
 
 def losses(model, frames, numbers, windows, state):
     """The mean negative log likelihood of a window's targets, of each direction."""
-    tops = model.tops(frames, [inputs for inputs, _ in windows], state)
+    tops, _ = model.tops(frames, [inputs for inputs, _ in windows], state)
     return [
         torch.nn.functional.cross_entropy(
             model.softmax(top).flatten(0, 1),
             torch.from_numpy(numbers[targets]).flatten(),
             ignore_index=NO_TARGET,
         )
-        for (top, _), (_, targets) in zip(tops, windows, strict=True)
+        for top, (_, targets) in zip(tops, windows, strict=True)
     ]
 
 
@@ -51,27 +51,14 @@ def test_one_stream(direction, first, last):
     assert all(t == i for t, i in zip(targets, inputs[1:], strict=False) if t != last)
 
 
-def test_streams_side_by_side():
-    corpus = Corpus(TEXT * 10)
-    shape = {"batch_size": 4, "unroll": 5}
-    windows = list(corpus.windows("forward", **shape, rng=np.random.default_rng(0)))
-    assert len(windows) == corpus.num_windows(**shape)
-    whole = next(
-        corpus.windows(
-            "forward", batch_size=4, unroll=5 * len(windows), rng=np.random.default_rng(0)
-        )
-    )
-    assert (np.concatenate([inputs for inputs, _ in windows], 1) == whole[0]).all()
-    with pytest.raises(ValueError, match="too few for batch_size=400 x unroll=5"):
-        corpus.num_windows(batch_size=400, unroll=5)
-
-
 @torch.no_grad()
 def test_log_likelihoods_are_what_training_minimises():
     """One sentence as a stream from a zero state: the same figures as the batch with boundaries."""
     model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary(10)).eval()
     sentence = ["c", "a", "b"]
-    batched, _ = sentence_likelihoods(model, [sentence, ["a"]])
+    sentences = [sentence, [], ["a"]]
+    read, (batched, *_) = zip(*sentence_likelihoods(model, sentences), strict=True)
+    assert [*read] == sentences
     corpus = Corpus([sentence])
     numbers = np.array([model.number(word) for word in corpus.words])
     frames = corpus.frames(50)
@@ -103,14 +90,12 @@ def test_a_softmax_that_knows_frequencies():
 
 
 def test_held_out_text_in_pieces(monkeypatch):
-    """Neither the sizes of batches nor how many scores are held at once change a figure; one
-    sentence may be very long.
-    """
+    """How many scores are held at once changes no figure; one sentence may be very long."""
     sentences = [["a"] * length for length in (1, 2, 3, 700)]
     model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary(6))
     whole = model.perplexity(sentences)
     monkeypatch.setattr("elmo_bench.lm.model.SCORES", 30)
-    assert model.perplexity(sentences, batch_tokens=12) == pytest.approx(whole, rel=1e-5)
+    assert model.perplexity(sentences) == pytest.approx(whole, rel=1e-5)
 
 
 def test_a_model_that_diverged():

@@ -5,7 +5,6 @@ Axes: B batch, N tokens that look, M tokens that are looked at, H features.
 
 import pytest
 import torch
-from jaxtyping import TypeCheckError
 
 from elmo_bench.nn import attend, dot_attention, masked_max, masked_mean, masked_softmax
 
@@ -35,13 +34,6 @@ def test_softmax_is_that_of_the_true_places_alone(mask, values):
         assert (shares[row, length:] == 0).all()
 
 
-def test_softmax_of_any_number_of_axes(mask, values):
-    scores = values[:, None].expand(3, 2, 4, 5).transpose(2, 3)  # B N H M
-    shares = masked_softmax(scores, mask[:, None, None])
-    torch.testing.assert_close(shares.sum(-1), torch.ones(3, 2, 5))
-    torch.testing.assert_close(shares[2, 1, 3], masked_softmax(scores[2, 1, 3], mask[2]))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_softmax_of_huge_scores_and_of_rubbish_outside_the_mask(dtype):
     mask = torch.tensor([True, True, False, False])
@@ -58,11 +50,6 @@ def test_softmax_of_nothing_is_zero_and_has_no_gradient():
     shares[:, 0].sum().backward()
     assert scores.grad[0].tolist() == [0, 0]
     assert (scores.grad[1] != 0).all()
-
-
-def test_softmax_has_the_right_gradient(mask):
-    scores = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda s: masked_softmax(s, mask), scores)
 
 
 def test_attention_against_loops(mask, values, queries):
@@ -112,10 +99,3 @@ def test_pooling_of_a_sentence_without_words(values):
     assert (masked_mean(values, nothing) == 0).all()
     assert (masked_max(values, nothing) == 0).all()
     assert (dot_attention(values, values, nothing) == 0).all()
-
-
-def test_shapes_are_checked(mask, values, queries):
-    with pytest.raises(TypeCheckError):
-        dot_attention(queries, values, mask[:, :3])
-    with pytest.raises(TypeCheckError):
-        dot_attention(queries, values, mask.float())

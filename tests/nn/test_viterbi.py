@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from elmo_bench.nn import barrier, viterbi
-from elmo_bench.text import bio_moves, bioul_moves
+from elmo_bench.text import bio_moves
 
 LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 
@@ -39,19 +39,3 @@ def test_equals_the_best_of_all_sequences(seed, constrained):
         for row, length in zip(scores, lengths, strict=True)
     ]
     assert viterbi(scores, moves, starts, ends, mask) == expected
-
-
-@pytest.mark.parametrize("moves_of", [bio_moves, bioul_moves])
-def test_no_sequence_is_decoded_that_the_scheme_forbids(moves_of):
-    labels = LABELS if moves_of is bio_moves else ["O", "B-X", "I-X", "L-X", "U-X"]
-    moves, starts, ends = moves_of(labels)
-    inside = [
-        10.0 if label[0] == "I" else 0.0 for label in labels
-    ]  # what no sequence can have throughout
-    scores = torch.tensor(inside).repeat(4, 6, 1) + torch.randn(4, 6, len(labels))
-    for path in viterbi(
-        scores, *map(barrier, (moves, starts, ends)), torch.ones(4, 6, dtype=torch.bool)
-    ):
-        assert starts[path[0]]
-        assert ends[path[-1]]
-        assert all(moves[a][b] for a, b in itertools.pairwise(path))

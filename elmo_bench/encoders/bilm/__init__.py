@@ -1,5 +1,4 @@
 from .bilm import BiLm as BiLm, Chars as Chars, State as State
 from .chars import char_ids as char_ids
 from .options import DIRECTIONS as DIRECTIONS, Options as Options
-from .packed import warn_of_bfloat16 as warn_of_bfloat16
 from .weights import in_folder as in_folder, load as load, save as save, shipped as shipped

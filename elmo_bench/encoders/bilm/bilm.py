@@ -9,8 +9,7 @@ of a batch in reading order, D biLM (all directions), P one direction, Z cell.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -21,8 +20,7 @@ from torch import Tensor, nn
 from .char_cnn import CharCnn
 from .chars import char_ids, word_frame
 from .options import Options
-from .packed import warn_of_bfloat16
-from .scan import Clips, Order, Scan, Weights, read
+from .scan import Order, Scan, Weights, read, stack
 from .word_cache import WordCache
 
 # Options that have no effect on the shapes of parameters.
@@ -35,7 +33,7 @@ UNSEEN = (
     "directions",
 )
 TOGETHER_ON = ("cuda",)  # device types that read all directions at once
-TYPES = 1 << 12  # word types in a batch of the character CNN that nobody trains, without a cache
+TYPES = 1 << 12  # word types in a batch of the character CNN, without a cache
 
 
 class ProjectedLstm(nn.Module):
@@ -175,8 +173,7 @@ class BiLm(nn.Module):
             if (frozen := self._freeze()) and frozen.words:
                 return frozen.words(words).unflatten(0, chars.shape[:2])
             types, numbers = words.unique(dim=0, return_inverse=True)
-            size = len(types) if self._trains() else TYPES
-            vectors = torch.cat([self.token_encoder(part) for part in types.split(size)])
+            vectors = torch.cat([self.token_encoder(part) for part in types.split(TYPES)])
             return vectors[numbers].unflatten(0, chars.shape[:2])
 
     def read_tokens(
@@ -187,35 +184,36 @@ class BiLm(nn.Module):
         (count, width, size), sides = x.shape, len(names)
         order = Order(lengths, width, [name == "backward" for name in names], x.device)
         layers = x.new_zeros(self.num_layers, count * width, sides, size)
-        x = order.pick(x.flatten(0, 1).expand(sides, -1, -1), slice(None))
+        x = x.flatten(0, 1)[order.places]
         layers[0, order.places, order.sides] = x
+        before = State(*(part[:, :, order.sentences] for part in state))
         groups, after = self._groups(x.device), State(*map(torch.empty_like, state))
         tokens = [x[group] for group in groups]
         del x  # the memory of tokens that have been read is free
         for group in groups:
             places = order.places[group], order.sides[group]
-            own = State(after.h[group], after.c[group])
-            every = self._layers(group, tokens.pop(0), order, state, own)
+            every = self._layers(group, tokens.pop(0), order.rows, before, after)
             for layer, out in enumerate(every, 1):
                 layers[layer, *places] = out
+        after = State(*(part[:, :, order.unsorted] for part in after))
         return layers.view(-1, count, width, sides * size), after
 
     def run(
         self, x: Float[Tensor, "R B S P"], state: State
-    ) -> Iterator[tuple[Float[Tensor, "B S P"], State]]:
-        """Yield each direction's top layer and last state, of a window of streams of text.
+    ) -> tuple[list[Float[Tensor, "B S P"]], State]:
+        """Return each direction's top layer, after dropout, and the last state, of a window of
+        streams of text.
 
         Every direction has its own token vectors, *in the order in which it reads them*.
         """
-        lengths = [x.shape[2]] * x.shape[1]
-        order = Order(lengths, x.shape[2], [False] * len(x), x.device)
-        tokens = x.flatten(1, 2)
+        steps, after = x.transpose(1, 2), State(*map(torch.empty_like, state))
+        tops: list[Tensor] = []
         for group in self._groups(x.device):
-            after = State(*(torch.empty_like(part[group]) for part in state))
-            *_, top = self._layers(group, order.pick(tokens, group), order, state, after)
-            places = order.sides[: len(top)], order.places[group]
-            tops = top.new_zeros(tokens[group].shape).index_put(places, top).view_as(x[group])
-            yield from zip(tops, map(State, *after), strict=True)
+            tokens, rows = steps[group].flatten(1, 2), [x.shape[1]] * x.shape[2]
+            *_, top = self._layers(group, tokens, rows, state, after)
+            top = top.view_as(steps[group]).transpose(1, 2).contiguous()
+            tops.extend(F.dropout(top, self.dropout, self.training))
+        return tops, after
 
     def _groups(self, device: torch.device) -> list[slice]:
         """Return the directions that are read together: all on a GPU, where one product serves
@@ -226,25 +224,32 @@ class BiLm(nn.Module):
         return [slice(first, first + size) for first in range(0, count, size)]
 
     def _layers(
-        self, directions: slice, x: Float[Tensor, "R N P"], order: Order, state: State, after: State
+        self,
+        group: slice,
+        x: Float[Tensor, "R N P"],
+        rows: Sequence[int],
+        state: State,
+        after: State,
     ) -> Iterator[Float[Tensor, "R N P"]]:
-        """Yield each LSTM layer's output, and write its last state to `after`."""
+        """Yield each LSTM layer's output for a group of directions, and write its last state to
+        `after`; `rows` is the number of sentences with a token at each step.
+        """
         frozen, dtype = self._freeze(x, *state), self._product_type(x)
-        clips = Clips(self.options.cell_clip, self.options.projection_clip)
         for layer in range(self.options.num_layers):
             x = F.dropout(x, self.dropout, self.training)
-            h, c = (part[directions, layer][:, order.sentences] for part in state)
-            with torch.autocast(x.device.type, enabled=False), _current(x.device):
+            h, c = (part[group, layer] for part in state)
+            # Triton launches on the current GPU, not on the tensors'.
+            with torch.autocast(x.device.type, enabled=False), torch.cuda.device_of(x):
                 if frozen:
-                    weights = frozen.layers[directions.start][layer]
-                    inputs = weights.inputs(x, order.rows)
-                    out, h, c = read(inputs, h, c, order.rows, weights, clips)
+                    weights = frozen.layers[group.start][layer]
+                    inputs = weights.inputs(x, rows)
+                    out, h, c = read(inputs, h, c, rows, weights, self.options)
                 else:
-                    parameters = self._parameters_of(layer, directions)
-                    out, h, c = Scan.apply(x, h, c, order.rows, clips, dtype, *parameters)
+                    parameters = self._parameters_of(layer, group)
+                    out, h, c = Scan.apply(x, h, c, rows, self.options, dtype, *parameters)
             if layer and self.options.skip_connections:
                 out = out.add_(x) if frozen else out + x
-            after.h[:, layer], after.c[:, layer] = h[:, order.unsorted], c[:, order.unsorted]
+            after.h[group, layer], after.c[group, layer] = h, c
             x = out
             yield x
 
@@ -272,13 +277,15 @@ class BiLm(nn.Module):
     def _freeze(self, *inputs: Tensor) -> "_Frozen | None":
         """Return what is made once of the current parameters; None if they are trained."""
         weights = list(self.parameters())
-        dtype = self._product_type(weights[0])
         # Inference tensors count no changes.
         if self.training or self._trains(*inputs) or any(w.is_inference() for w in weights):
             self._frozen = None
-        elif not (self._frozen and self._frozen.made_of == _state(weights, dtype)):
+            return None
+        dtype = self._product_type(weights[0])
+        made_of = dtype, [(weight.data_ptr(), weight._version) for weight in weights]
+        if not (self._frozen and self._frozen.made_of == made_of):
             self._frozen = None  # free its memory before the new copy
-            self._frozen = _Frozen(self, dtype)
+            self._frozen = _Frozen(self, dtype, made_of)
         return self._frozen
 
     def __getstate__(self) -> dict[str, Any]:
@@ -286,26 +293,25 @@ class BiLm(nn.Module):
 
 
 class _Frozen:
-    """What is made once of the parameters of a biLM that is not trained."""
+    """What is made once of the parameters of a biLM that is not trained.
 
-    def __init__(self, model: BiLm, dtype: torch.dtype) -> None:
-        device = next(model.parameters()).device
-        if dtype == torch.bfloat16 and device.type == "cpu":
-            warn_of_bfloat16("encoder.precision=bfloat16 (or trainer.precision=bf16-mixed)")
-        self.made_of = _state(model.parameters(), dtype)
+    `made_of` is what changes if a parameter moves or is written to, or if products have another
+    type.
+    """
+
+    def __init__(self, model: BiLm, dtype: torch.dtype, made_of: Any) -> None:
+        self.made_of = made_of
         # These references keep other tensors from reusing the parameters' memory.
         self.parameters = [parameter.detach() for parameter in model.parameters()]
+        device = self.parameters[0].device
         self.words = WordCache(model.token_encoder) if device.type == "cpu" else None
         numbers = range(model.options.num_layers)
         self.layers = {
-            group.start: [Weights(model._parameters_of(layer, group), dtype) for layer in numbers]
+            group.start: [
+                Weights(stack(model._parameters_of(layer, group), dtype)) for layer in numbers
+            ]
             for group in model._groups(device)
         }
-
-
-def _state(weights: Iterable[Tensor], dtype: torch.dtype) -> tuple[Any, ...]:
-    """Return what changes if a weight moves or is written to, or if products have another type."""
-    return dtype, [(weight.data_ptr(), weight._version) for weight in weights]
 
 
 def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:
@@ -317,8 +323,3 @@ def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], I
     rows = torch.arange(len(chars), device=chars.device)
     framed[rows, lengths - 1] = torch.tensor(word_frame("</S>", width), device=chars.device)
     return framed, lengths
-
-
-def _current(device: torch.device) -> AbstractContextManager[None]:
-    """Make the device current, since Triton launches on the current GPU, not on the tensors'."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

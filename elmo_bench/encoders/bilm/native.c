@@ -30,37 +30,13 @@ extern int omp_get_num_threads(void) __attribute__((weak));
 #define LEAST 16384 /* numbers that are worth another thread */
 #define BLOCK 16    /* columns are handed out by so many: a line of a cache */
 
-typedef void part(const void *, int64_t first, int64_t last);
-struct work {
-    part *run;
-    const void *of;
-    int64_t size;
+/* A step of n rows and z cells; `arrays` has what `pointwise.py` lists, in its order. */
+struct step {
+    int64_t n, z;
+    void *const *arrays;
+    float clip;
+    int low, backward;
 };
-
-static void share(void *given) {
-    const struct work *work = given;
-    int64_t number = 0, threads = 1;
-#if defined(__ELF__)
-    number = omp_get_thread_num(), threads = omp_get_num_threads();
-#endif
-    int64_t blocks = (work->size + BLOCK - 1) / BLOCK;
-    int64_t first = blocks * number / threads * BLOCK;
-    int64_t last = blocks * (number + 1) / threads * BLOCK;
-    last = last < work->size ? last : work->size;
-    if (first < last) work->run(work->of, first, last);
-}
-
-static void parallel(part *run, const void *of, int64_t size, int64_t numbers, int64_t threads) {
-    struct work work = {run, of, size};
-    if (threads > numbers / LEAST) threads = numbers / LEAST;
-#if defined(__ELF__)
-    if (threads > 1 && GOMP_parallel && omp_get_thread_num && omp_get_num_threads) {
-        GOMP_parallel(share, &work, (unsigned)threads, 0);
-        return;
-    }
-#endif
-    run(of, 0, size);
-}
 
 INLINE float from_bits(uint32_t bits) {
     float x;
@@ -122,14 +98,6 @@ INLINE float tanh_of(float x) {
     return e / (e + 2);
 }
 
-/* A step of n rows and z cells; `arrays` has what `pointwise.py` lists, in its order. */
-struct step {
-    int64_t n, z;
-    void *const *arrays;
-    float clip;
-    int low;
-};
-
 INLINE void forward_rows(const struct step *a, int64_t first, int64_t last, int low, int saves) {
     int64_t z = a->z;
     float clip = a->clip;
@@ -163,15 +131,6 @@ INLINE void forward_rows(const struct step *a, int64_t first, int64_t last, int 
     }
 }
 
-CLONES static void forward_part(const void *of, int64_t first, int64_t last) {
-    const struct step *a = of;
-    int saves = a->arrays[3] != 0;
-    if (a->low && saves) forward_rows(a, first, last, 1, 1);
-    if (a->low && !saves) forward_rows(a, first, last, 1, 0);
-    if (!a->low && saves) forward_rows(a, first, last, 0, 1);
-    if (!a->low && !saves) forward_rows(a, first, last, 0, 0);
-}
-
 INLINE void backward_rows(const struct step *a, int64_t first, int64_t last, int low) {
     int64_t z = a->z;
     float clip = a->clip;
@@ -200,16 +159,39 @@ INLINE void backward_rows(const struct step *a, int64_t first, int64_t last, int
     }
 }
 
-CLONES static void backward_part(const void *of, int64_t first, int64_t last) {
-    const struct step *a = of;
-    if (a->low) backward_rows(a, first, last, 1);
-    else backward_rows(a, first, last, 0);
+/* The columns from `first` to `last` of all rows: a loop for each kind of step. */
+CLONES static void columns(const struct step *a, int64_t first, int64_t last) {
+    if (a->backward && a->low) backward_rows(a, first, last, 1);
+    else if (a->backward) backward_rows(a, first, last, 0);
+    else if (a->low && a->arrays[3]) forward_rows(a, first, last, 1, 1);
+    else if (a->low) forward_rows(a, first, last, 1, 0);
+    else if (a->arrays[3]) forward_rows(a, first, last, 0, 1);
+    else forward_rows(a, first, last, 0, 0);
 }
+
+#if defined(__ELF__)
+static void share(void *given) {
+    const struct step *a = given;
+    int64_t number = omp_get_thread_num(), threads = omp_get_num_threads();
+    int64_t blocks = (a->z + BLOCK - 1) / BLOCK;
+    int64_t first = blocks * number / threads * BLOCK;
+    int64_t last = blocks * (number + 1) / threads * BLOCK;
+    last = last < a->z ? last : a->z;
+    if (first < last) columns(a, first, last);
+}
+#endif
 
 void elmo_step(int64_t n, int64_t z, void *const *arrays, float clip, int low, int backward,
                int64_t threads) {
-    struct step a = {n, z, arrays, clip, low};
-    parallel(backward ? backward_part : forward_part, &a, z, 4 * n * z, threads);
+    struct step a = {n, z, arrays, clip, low, backward};
+    if (threads > 4 * n * z / LEAST) threads = 4 * n * z / LEAST;
+#if defined(__ELF__)
+    if (threads > 1 && GOMP_parallel && omp_get_thread_num && omp_get_num_threads) {
+        GOMP_parallel(share, &a, (unsigned)threads, 0);
+        return;
+    }
+#endif
+    columns(&a, 0, z);
 }
 
 int elmo_native_version(void) { return 1; }

@@ -29,26 +29,30 @@ def _load() -> Any:
 
 
 LIBRARY = _load()
+LOW = (0, 1, 5), (3, 5, 6)  # tensors of the products' type, forward and backward
 
 
 @no_type_check
-def takes(low: Sequence[Tensor], wide: Sequence[Tensor]) -> bool:
-    """Whether C can read the tensors: contiguous, on a CPU, `wide` in float32, `low` in one of
-    float32 and bfloat16.
+def takes(tensors: Sequence[Tensor | None], backward: bool) -> bool:
+    """Whether C can read the tensors: contiguous, on a CPU, those of `LOW` all in float32 or all in
+    bfloat16, the others in float32.
     """
-    dtype = low[0].dtype
-    if dtype not in (torch.float32, torch.bfloat16):
+    dtype, low = tensors[-1].dtype, LOW[backward]
+    if LIBRARY is None or dtype not in (torch.float32, torch.bfloat16):
         return False
-    for tensors, wanted in ((low, dtype), (wide, torch.float32)):
-        for tensor in tensors:
-            if tensor.dtype != wanted or not (tensor.is_cpu and tensor.is_contiguous()):
-                return False
+    for place, tensor in enumerate(tensors):
+        wanted = dtype if place in low else torch.float32
+        if tensor is None:  # gates that are not kept
+            continue
+        if tensor.dtype != wanted or not (tensor.is_cpu and tensor.is_contiguous()):
+            return False
     return True
 
 
 @no_type_check
-def step(tensors: Sequence[Tensor | None], gated: Tensor, clip: float, *, backward: bool) -> None:
+def step(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> None:
     """Compute a step in C, from the tensors of `pointwise.forward` or `backward`."""
+    gated = tensors[-1]
     size, low = gated.shape[-1], gated.dtype == torch.bfloat16
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
     arrays = (ctypes.c_void_p * len(addresses))(*addresses)

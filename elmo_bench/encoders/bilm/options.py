@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmo_bench.files import one_of, read_json, write_json
 
@@ -12,37 +12,28 @@ from .chars import NUM_CHARACTERS, WIDTH
 
 DIRECTIONS = ("forward", "backward")
 ACTIVATIONS = ("relu", "tanh")
-KINDS = {int: "an integer", float: "a number", bool: "true or false"}
-
-
-class Key(NamedTuple):
-    """Where `options.json` holds a value, its type, and the least and the greatest that it may be:
-    far beyond any biLM, and small enough to be counted.
-    """
-
-    path: str
-    kind: type
-    least: int | float = 0
-    most: int | float = 1
-
-
+KINDS: dict[Any, str] = {int: "an integer", float: "a number", bool: "true or false"}
+# Where `options.json` holds a value, and the least and the greatest that it may be: far beyond any
+# biLM, and small enough to be counted.
 KEYS = {
-    "cell_size": Key("lstm.dim", int, 1, 1 << 16),
-    "projection_size": Key("lstm.projection_dim", int, 1, 1 << 16),
-    "num_layers": Key("lstm.n_layers", int, 1, 64),
-    "cell_clip": Key("lstm.cell_clip", float, 1e-6, 1e30),
-    "projection_clip": Key("lstm.proj_clip", float, 1e-6, 1e30),
-    "skip_connections": Key("lstm.use_skip_connections", bool),
-    "char_dim": Key("char_cnn.embedding.dim", int, 1, 1 << 16),
-    "num_highway": Key("char_cnn.n_highway", int, 0, 64),
-    "max_characters": Key("char_cnn.max_characters_per_token", int, 3, 1000),
+    "cell_size": ("lstm.dim", 1, 1 << 16),
+    "projection_size": ("lstm.projection_dim", 1, 1 << 16),
+    "num_layers": ("lstm.n_layers", 1, 64),
+    "cell_clip": ("lstm.cell_clip", 1e-6, 1e30),
+    "projection_clip": ("lstm.proj_clip", 1e-6, 1e30),
+    "skip_connections": ("lstm.use_skip_connections", False, True),
+    "char_dim": ("char_cnn.embedding.dim", 1, 1 << 16),
+    "num_highway": ("char_cnn.n_highway", 0, 64),
+    "max_characters": ("char_cnn.max_characters_per_token", 3, 1000),
 }
-MAX_FILTERS, MAX_FILTERS_OF_A_WIDTH = 64, 1 << 16
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The sizes of a biLM: the content of the original's `options.json` with our names."""
+    """The sizes of a biLM: the content of the original's `options.json` with our names.
+
+    Raises ValueError, with the key of that file, for a value of another type or out of its limits.
+    """
 
     cell_size: int
     projection_size: int
@@ -58,20 +49,20 @@ class Options:
     directions: Sequence[str] = DIRECTIONS
 
     def __post_init__(self) -> None:
+        for name in KEYS:
+            _checked(name, getattr(self, name))
+        _check("char_cnn.filters: how many", len(self.filters), int, 1, 64)
+        for width, count in self.filters:
+            _check("char_cnn.filters: a width", width, int, 1, self.max_characters)
+            _check("char_cnn.filters: a number of filters", count, int, 1, 1 << 16)
+        one_of("char_cnn.activation", self.activation, ACTIVATIONS)
         object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
         object.__setattr__(self, "directions", tuple(self.directions))
-        if self.directions not in (DIRECTIONS, *((direction,) for direction in DIRECTIONS)):
+        if self.directions not in (DIRECTIONS, DIRECTIONS[:1], DIRECTIONS[1:]):
             raise ValueError(
                 f"directions={[*self.directions]}, "
                 "but they must be [forward], [backward] or [forward,backward]"
             )
-        one_of("char_cnn.activation", self.activation, ACTIVATIONS)
-        for name, key in KEYS.items():
-            _check(key.path, getattr(self, name), key.least, key.most)
-        _check("char_cnn.filters: how many", len(self.filters), 1, MAX_FILTERS)
-        for width, count in self.filters:
-            _check("char_cnn.filters: a width", width, 1, self.max_characters)
-            _check("char_cnn.filters: a number of filters", count, 1, MAX_FILTERS_OF_A_WIDTH)
 
     @classmethod
     def read(cls, path: str | Path) -> "Options":
@@ -81,11 +72,10 @@ class Options:
         """
         raw = read_json(path)
         try:
-            values: dict[str, Any] = {name: _value(raw, key) for name, key in KEYS.items()}
-            cnn = raw["char_cnn"]
-            values["filters"] = [*map(_filter, cnn["filters"])]
+            values = {name: _checked(name, _value(raw, key)) for name, (key, *_) in KEYS.items()}
+            cnn, both = raw["char_cnn"], raw.get("bidirectional", True)
+            values["filters"] = cnn["filters"]
             values["activation"] = str(cnn.get("activation", "relu"))
-            both = raw.get("bidirectional", True)
             values["directions"] = raw.get("directions", DIRECTIONS if both else DIRECTIONS[:1])
             # The original trains with 261 and predicts with 262, for the same model.
             if (count := cnn.get("n_characters", NUM_CHARACTERS)) not in (261, NUM_CHARACTERS):
@@ -98,45 +88,41 @@ class Options:
 
     def write(self, path: str | Path) -> None:
         """Write the original's `options.json`, with one more key for a biLM of one direction."""
-        raw: dict[str, Any] = {"lstm": {}, "char_cnn": {"embedding": {}}}
-        for name, key in KEYS.items():
-            *parents, last = key.path.split(".")
-            node = raw
-            for part in parents:
-                node = node[part]
-            node[last] = getattr(self, name)
-        raw["char_cnn"] |= {
+        cnn = {
             "filters": [list(pair) for pair in self.filters],
             "activation": self.activation,
             "n_characters": NUM_CHARACTERS,
+            "embedding": {},
         }
+        raw: dict[str, Any] = {"lstm": {}, "char_cnn": cnn}
+        for name, (key, *_) in KEYS.items():
+            parent, _, last = key.rpartition(".")
+            _value(raw, parent)[last] = getattr(self, name)
         raw["bidirectional"] = self.directions == DIRECTIONS
         if self.directions != DIRECTIONS:  # our own key; the original always has both directions
             raw["directions"] = [*self.directions]
         write_json(path, raw)
 
 
-def _check(key: str, value: int | float, least: int | float, most: int | float) -> None:
+def _checked(name: str, value: Any) -> Any:
+    """Return an option's value in its type."""
+    key, least, most = KEYS[name]
+    kind = Options.__annotations__[name]
+    _check(key, value, kind, least, most)
+    return kind(value)
+
+
+def _check(key: str, value: Any, kind: Any, least: int | float, most: int | float) -> None:
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise ValueError(f"{key}={shown(value)}, but it must be {KINDS[kind]}")
     if not least <= value <= most:
         raise ValueError(f"{key}={value}, but it must be {least:,} to {most:,}")
 
 
-def _value(raw: Any, key: Key) -> Any:
-    """Return a key's value. Raises KeyError if it is missing, and ValueError for another type."""
-    value = raw
-    for part in key.path.split("."):
-        if not isinstance(value, dict) or part not in value:
-            raise KeyError(key.path)
-        value = value[part]
-    is_number = key.kind is float and type(value) is int
-    if type(value) is not key.kind and not is_number:
-        raise ValueError(f"{key.path}={shown(value)}, but it must be {KINDS[key.kind]}")
-    return key.kind(value)
-
-
-def _filter(pair: Any) -> list[int]:
-    if not isinstance(pair, list) or [type(number) for number in pair] != [int, int]:
-        raise ValueError(
-            f"char_cnn.filters has {shown(pair)}, but each must be [width, number of filters]"
-        )
-    return pair
+def _value(raw: Any, key: str) -> Any:
+    """Return the value of a key with dots. Raises KeyError if it is missing."""
+    for part in key.split("."):
+        if not isinstance(raw, dict) or part not in raw:
+            raise KeyError(key)
+        raw = raw[part]
+    return raw

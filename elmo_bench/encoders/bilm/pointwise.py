@@ -10,7 +10,7 @@ Axes: R directions, N rows, Z cell, G gates (4 Z, in blocks i, j, f, o).
 import functools
 import logging
 import os
-from types import ModuleType
+from collections.abc import Callable, Sequence
 from typing import no_type_check
 
 import torch
@@ -39,13 +39,7 @@ def forward(
     sigmoid(o) tanh(c) to `gated`; and sigmoid(i), tanh(j), sigmoid(f), sigmoid(o), which the
     gradient needs, to `gates`, unless it is None.
     """
-    tensors = product, inputs, before, gates, cell, gated
-    wide = (before, cell) if gates is None else (before, cell, gates)
-    if native.LIBRARY and native.takes((product, inputs, gated), wide):
-        native.step(tensors, gated, clip, backward=False)
-        return
-    if kernels := fused(product):
-        kernels.forward(*tensors, clip)
+    if _is_done((product, inputs, before, gates, cell, gated), clip, False):
         return
     gates = torch.add(product.to(cell.dtype), inputs, out=gates)
     i, j, f, o = gates.chunk(4, -1)
@@ -72,12 +66,7 @@ def backward(
     The gradient of the previous cell replaces that of the cell. Writes the gradients of the gates
     before the nonlinearity to `grad_gates`, and recomputes `gated`.
     """
-    tensors = gates, cell, before, grad_gated, grad_cell, grad_gates, gated
-    if native.LIBRARY and native.takes((grad_gated, grad_gates, gated), (*tensors[:3], grad_cell)):
-        native.step(tensors, gated, clip, backward=True)
-        return
-    if kernels := fused(gates):
-        kernels.backward(*tensors, clip)
+    if _is_done((gates, cell, before, grad_gated, grad_cell, grad_gates, gated), clip, True):
         return
     i, j, f, o = gates.chunk(4, -1)
     squashed, grad_gated = _tanh(cell), grad_gated.to(cell.dtype)
@@ -98,23 +87,33 @@ def _tanh(x: Tensor) -> Tensor:
 
 
 @no_type_check
-def fused(tensor: Tensor) -> ModuleType | None:
-    """Return the Triton kernels; None if the device is no GPU (without Triton's interpreter), the
-    data type has no kernel, or they do not compile.
+def _is_done(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> bool:
+    """Compute a step in C or by a kernel; return whether one of them can."""
+    step = native.step if native.takes(tensors, backward) else fused(tensors[-1])
+    if step:
+        step(tensors, clip, backward)
+    return step is not None
+
+
+@no_type_check
+def fused(tensor: Tensor) -> Callable[..., None] | None:
+    """Return the step of the Triton kernels; None if the device is no GPU (without Triton's
+    interpreter), the data type has no kernel, or they do not compile.
     """
     here = tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
     return _kernels(tensor.device) if here and tensor.dtype in FUSED else None
 
 
 @functools.cache
-def _kernels(device: torch.device) -> ModuleType | None:
-    """Return the kernels if a test run compiles; Triton needs a C compiler and a known GPU."""
+def _kernels(device: torch.device) -> Callable[..., None] | None:
+    """Return their step if a test run compiles; Triton needs a C compiler and a known GPU."""
     try:
-        from . import triton_kernels  # importing Triton is slow, so only a GPU pays for it
+        from .triton_kernels import step  # importing Triton is slow, so only a GPU pays for it
 
         gates, cell = torch.zeros(1, 1, 4, device=device), torch.zeros(1, 1, 1, device=device)
-        triton_kernels.forward(gates, gates, cell, None, cell, cell.clone(), 1.0)
+        tensors = gates, gates, cell, None, cell, cell.clone()
+        step(tensors, 1.0, False)
     except Exception as error:
         log.warning("the biLM runs more slowly, without its Triton kernels: %s", error)
         return None
-    return triton_kernels
+    return step

@@ -16,7 +16,7 @@ gates (4 Z), F features.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from . import pointwise
+from .options import Options
 from .packed import PackedLinear
 
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not include it.
@@ -32,13 +33,6 @@ INPUT_TOKENS = 512  # tokens in a product with the input weights: 0.07 GB at the
 # From this number of elements of a weight on, finding equal rows is cheaper than multiplying them.
 EQUAL_ROWS_PAY = 1 << 20
 Read = tuple[Float[Tensor, "R N P"], Float[Tensor, "R B P"], Float[Tensor, "R B Z"]]
-
-
-class Clips(NamedTuple):
-    """The largest absolute values of the cell and of the projection."""
-
-    cell: float
-    projection: float
 
 
 class Order:
@@ -60,10 +54,6 @@ class Order:
         )
         self.sides = torch.arange(len(from_end), device=device)[:, None]
 
-    def pick(self, x: Float[Tensor, "_ M F"], directions: slice) -> Float[Tensor, "R N F"]:
-        """Return some directions' values at the places of the tokens, in reading order."""
-        return x[self.sides[directions], self.places[directions]]
-
 
 def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
     """Copy numbers to a device, without waiting for it."""
@@ -73,16 +63,18 @@ def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
 
 
 class Weights:
-    """The products of one layer, for the directions that are read together."""
+    """The products of one layer, for the directions that are read together.
 
-    def __init__(self, parameters: Sequence[Tensor], dtype: torch.dtype) -> None:
-        """Cast and pack the parameters of each direction's `ProjectedLstm`."""
-        weight, bias, projection = stack(parameters, dtype)
-        input_weight, state_weight = _split(weight, projection)
-        self.dtype = dtype
-        self.from_input = _product(input_weight, bias)
-        self.from_state, self.project = _product(state_weight), _product(projection)
-        on_cpu = len(weight) == 1 and weight.device.type == "cpu"
+    Takes what `stack` returns. `pack` is for weights that multiply many times.
+    """
+
+    def __init__(self, stacked: Sequence[Tensor], *, pack: bool = True) -> None:
+        input_weight, bias, state_weight, projection = stacked
+        self.dtype = bias.dtype
+        self.from_input = _product(input_weight, bias, pack=pack)
+        self.from_state = _product(state_weight, pack=pack)
+        self.project = _product(projection, pack=pack)
+        on_cpu = len(bias) == 1 and bias.is_cpu
         self.equal_rows_pay = on_cpu and input_weight.numel() >= EQUAL_ROWS_PAY
 
     def inputs(
@@ -105,44 +97,39 @@ class Weights:
 
 
 def stack(parameters: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """Return each kind of one layer's parameters, ordered by direction, as one tensor, cast: W
-    "R G (I P)", b with the forget bias "R G", W_p "R P Z".
+    """Return one layer's parameters, each of all directions in one tensor, and cast: W_x "R G I",
+    b with the forget bias "R G", W_h "R G P", W_p "R P Z".
     """
-    weight, bias, projection = (
-        torch.stack([parameter.detach() for parameter in parameters[kind::3]]) for kind in range(3)
+    kinds = ([parameter.detach() for parameter in parameters[kind::3]] for kind in range(3))
+    weight, bias, projection = (  # one direction is not copied
+        torch.stack(kind) if len(kind) > 1 else kind[0][None] for kind in kinds
     )
+    bias, size = bias.clone(), projection.shape[1]
     bias.chunk(4, -1)[2].add_(FORGET_BIAS)
-    return [tensor.to(dtype) for tensor in (weight, bias, projection)]
-
-
-def _split(weight: Tensor, projection: Tensor) -> tuple[Tensor, ...]:
-    """Return W_x and W_h."""
-    size = projection.shape[1]
-    return weight.split([weight.shape[2] - size, size], 2)
+    from_input, from_state = weight.to(dtype).split([weight.shape[2] - size, size], 2)
+    return [from_input, bias.to(dtype), from_state, projection.to(dtype)]
 
 
 def _product(
-    weight: Float[Tensor, "R O I"], bias: Float[Tensor, "R O"] | None = None
+    weight: Float[Tensor, "R O I"], bias: Float[Tensor, "R O"] | None = None, *, pack: bool = True
 ) -> Callable[[Tensor], Tensor]:
     """Return the product x -> x W' + b, "R N I" -> "R N O"."""
     if len(weight) == 1:
-        linear = PackedLinear(weight[0], None if bias is None else bias[0])
+        linear = PackedLinear(weight[0], None if bias is None else bias[0], pack=pack)
         return lambda x: linear(x[0])[None]
     if bias is None:
         return lambda x: torch.bmm(x, weight.mT)
     return lambda x: torch.baddbmm(bias[:, None], x, weight.mT)
 
 
+def _pays(dtype: torch.dtype) -> bool:
+    """Whether packing pays for the steps of one window, after which the weights change."""
+    return dtype != torch.bfloat16
+
+
 def _matmul(x: Float[Tensor, "R O N"], y: Float[Tensor, "R N I"]) -> Float[Tensor, "R O I"]:
     """Return x @ y; for one direction, torch is much faster with matrices."""
     return (x[0] @ y[0])[None] if len(x) == 1 else x @ y
-
-
-class Kept(NamedTuple):
-    """What the gradient of a layer needs of each step."""
-
-    gates: Float[Tensor, "R N G"]  # sigmoid(i), tanh(j), sigmoid(f), sigmoid(o)
-    cells: Float[Tensor, "R N Z"]
 
 
 def read(
@@ -151,33 +138,33 @@ def read(
     c: Float[Tensor, "R B Z"],
     rows: Sequence[int],
     weights: Weights,
-    clips: Clips,
-    kept: Kept | None = None,
+    options: Options,
+    kept: tuple[Float[Tensor, "R N G"], Float[Tensor, "R N Z"]] | None = None,
 ) -> Read:
     """Return the outputs and the last state, from W_x x_t + b of each step.
 
     `rows` is the number of sentences with a token at each step. What the gradient needs is written
-    to `kept`, whose gates may be the inputs. Products are in the type of the weights, all else in
-    the state's.
+    to `kept`: sigmoid(i), tanh(j), sigmoid(f) and sigmoid(o), which may replace the inputs, and the
+    cells. Products are in the type of the weights, all else in the state's.
     """
     first_h, first_c, c = h, c, c if kept else c.clone()
-    h = h.to(weights.dtype)
+    h, clip = h.to(weights.dtype), options.projection_clip
     outputs, gated = h.new_empty(len(h), sum(rows), h.shape[2]), h.new_empty(c.shape)
     end = 0
     for n, from_input in zip(rows, inputs, strict=True):
         here = slice(end, end := end + n)
-        gates, cell = (kept.gates[:, here], kept.cells[:, here]) if kept else (None, c[:, :n])
+        gates, cell = (part[:, here] for part in kept) if kept else (None, c[:, :n])
         product, through = weights.from_state(h[:, :n]), gated[:, :n]
-        pointwise.forward(product, from_input, c[:, :n], gates, cell, through, clips.cell)
+        pointwise.forward(product, from_input, c[:, :n], gates, cell, through, options.cell_clip)
         projected, h = weights.project(through), outputs[:, here]
-        torch.clamp(projected, -clips.projection, clips.projection, out=h)
+        torch.clamp(projected, -clip, clip, out=h)
         c = cell if kept else c
     outputs = outputs.to(c.dtype)
-    return outputs, _last(first_h, outputs, rows), _last(first_c, kept.cells, rows) if kept else c
+    return outputs, _last(first_h, outputs, rows), _last(first_c, kept[1], rows) if kept else c
 
 
 class Scan(torch.autograd.Function):
-    """(x, h_0, c_0, rows, clips, dtype, parameters) -> the outputs of `read`, with gradients.
+    """(x, h_0, c_0, rows, options, dtype, parameters) -> the outputs of `read`, with gradients.
 
     `parameters` are those of `stack`; `dtype` is the type of the products.
     """
@@ -189,29 +176,29 @@ class Scan(torch.autograd.Function):
         h: Float[Tensor, "R B P"],
         c: Float[Tensor, "R B Z"],
         rows: Sequence[int],
-        clips: Clips,
+        options: Options,
         dtype: torch.dtype,
         *parameters: Tensor,
     ) -> Read:
-        weights, x = Weights(parameters, dtype), x.to(dtype)
+        stacked, x = stack(parameters, dtype), x.to(dtype)
+        weights = Weights(stacked, pack=_pays(dtype))
         inputs = weights.from_input(x)
         gates = inputs if dtype == c.dtype else torch.empty_like(inputs, dtype=c.dtype)
-        kept = Kept(gates, c.new_empty(*x.shape[:2], c.shape[2]))
-        result = read(inputs.split(rows, 1), h, c, rows, weights, clips, kept)
-        ctx.save_for_backward(x, h, c, *kept, result[0], *parameters)
-        ctx.rows, ctx.clips = rows, clips
+        kept = gates, c.new_empty(*x.shape[:2], c.shape[2])
+        result = read(inputs.split(rows, 1), h, c, rows, weights, options, kept)
+        ctx.save_for_backward(x, h, c, *kept, result[0], *stacked)
+        ctx.rows, ctx.options = rows, options
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, h, c, gates, cells, outputs, *parameters = ctx.saved_tensors
-        rows, clips = ctx.rows, ctx.clips
-        weight, _, projection = stack(parameters, x.dtype)
-        input_weight, state_weight = _split(weight, projection)
-        to_state, to_gated = _product(state_weight.mT), _product(projection.mT)
+        x, h, c, gates, cells, outputs, *stacked = ctx.saved_tensors
+        rows, options, pack = ctx.rows, ctx.options, _pays(x.dtype)
+        input_weight, _, state_weight, projection = stacked
+        to_state, to_gated = (_product(w.mT, pack=pack) for w in (state_weight, projection))
         # Compare in the products' type, which may have rounded the clip down.
-        unclipped = (outputs.to(x.dtype).abs() < clips.projection).to(c.dtype)
+        unclipped = (outputs.to(x.dtype).abs() < options.projection_clip).to(c.dtype)
         # Gradients of the state after a step; each iteration turns them into those before it.
         grad_h, grad_c = (grad.clone(memory_format=torch.contiguous_format) for grad in grads[1:])
         grad_outputs = grads[0] * unclipped
@@ -223,7 +210,7 @@ class Scan(torch.autograd.Function):
             grad_output.addcmul_(grad_h[:, :n], is_unclipped)
             grad_gated = to_gated(grad_output.to(x.dtype))
             results = grad_c[:, :n], grad_gate, through
-            pointwise.backward(gate, cell, before[:, :n], grad_gated, *results, clips.cell)
+            pointwise.backward(gate, cell, before[:, :n], grad_gated, *results, options.cell_clip)
             grad_h[:, :n] = to_state(grad_gate)
         states = [h, *outputs.split(rows, 1)]
         befores = [state[:, :n] for n, state in zip(rows, states, strict=False)]

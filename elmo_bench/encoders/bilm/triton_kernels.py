@@ -6,6 +6,7 @@ directions. The arithmetic is in float32 for all storage types.
 Axes: R directions, N rows, Z cell, G gates (4 Z).
 """
 
+from collections.abc import Sequence
 from typing import no_type_check  # Triton would compile our type annotations, and fail
 
 import triton
@@ -15,43 +16,16 @@ from torch import Tensor
 BLOCK = 256
 
 
-def forward(
-    product: Tensor,
-    inputs: Tensor,
-    before: Tensor,
-    gates: Tensor | None,
-    cell: Tensor,
-    gated: Tensor,
-    clip: float,
-) -> None:
-    """Compute `pointwise.forward` on a GPU."""
-    tensors = product, inputs, before, cell if gates is None else gates, cell, gated
-    sides = _sides(tensors)
-    _forward[_grid(cell)](*tensors, *sides, cell.shape[2], clip, gates is not None, BLOCK)
-
-
-def backward(
-    gates: Tensor,
-    cell: Tensor,
-    before: Tensor,
-    grad_gated: Tensor,
-    grad_cell: Tensor,
-    grad_gates: Tensor,
-    gated: Tensor,
-    clip: float,
-) -> None:
-    """Compute `pointwise.backward` on a GPU."""
-    tensors = gates, cell, before, grad_gated, grad_cell, grad_gates, gated
-    _backward[_grid(cell)](*tensors, *_sides(tensors), cell.shape[2], clip, BLOCK)
-
-
-def _grid(cell: Tensor) -> tuple[int, int, int]:
-    directions, rows, size = cell.shape
-    return rows, triton.cdiv(size, BLOCK), directions
-
-
-def _sides(tensors: tuple[Tensor, ...]) -> tuple[int, ...]:
-    return tuple(tensor.stride(0) for tensor in tensors)
+@no_type_check
+def step(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> None:
+    """Compute a step on a GPU, from the tensors of `pointwise.forward` or `backward`."""
+    directions, rows, size = tensors[-1].shape
+    keeps = () if backward else (tensors[3] is not None,)
+    given = [tensors[-1] if tensor is None else tensor for tensor in tensors]
+    sides = (tensor.stride(0) for tensor in given)
+    kernel = _backward if backward else _forward
+    grid = rows, triton.cdiv(size, BLOCK), directions
+    kernel[grid](*given, *sides, size, clip, *keeps, BLOCK)
 
 
 @triton.jit
@@ -72,9 +46,23 @@ def _tanh(x):
 
 @triton.jit
 @no_type_check
-def _gate(product, inputs, gate, inside):
-    product = tl.load(product + gate, inside).to(tl.float32)
-    return product + tl.load(inputs + gate, inside).to(tl.float32)
+def _load(gates, size, inside):
+    """Return i, j, f and o."""
+    return (
+        tl.load(gates, inside).to(tl.float32),
+        tl.load(gates + size, inside).to(tl.float32),
+        tl.load(gates + 2 * size, inside).to(tl.float32),
+        tl.load(gates + 3 * size, inside).to(tl.float32),
+    )
+
+
+@triton.jit
+@no_type_check
+def _store(gates, size, inside, i, j, f, o):
+    tl.store(gates, i, inside)
+    tl.store(gates + size, j, inside)
+    tl.store(gates + 2 * size, f, inside)
+    tl.store(gates + 3 * size, o, inside)
 
 
 @triton.jit
@@ -98,22 +86,20 @@ def _forward(
     block: tl.constexpr,
 ):
     side, inside, at, at_gates = _cells(size, block)
-    product += side * product_side + at_gates
-    inputs += side * inputs_side + at_gates
-    i = tl.sigmoid(_gate(product, inputs, 0, inside))
-    j = _tanh(_gate(product, inputs, size, inside))
-    f = tl.sigmoid(_gate(product, inputs, 2 * size, inside))
-    o = tl.sigmoid(_gate(product, inputs, 3 * size, inside))
+    h_i, h_j, h_f, h_o = _load(product + side * product_side + at_gates, size, inside)
+    x_i, x_j, x_f, x_o = _load(inputs + side * inputs_side + at_gates, size, inside)
+    i, j, f, o = (
+        tl.sigmoid(h_i + x_i),
+        _tanh(h_j + x_j),
+        tl.sigmoid(h_f + x_f),
+        tl.sigmoid(h_o + x_o),
+    )
     c = f * tl.load(before + side * before_side + at, inside).to(tl.float32) + i * j
     c = tl.where(c > clip, clip, tl.where(c < -clip, -clip, c))  # unlike min and max, keeps NaN
     tl.store(cell + side * cell_side + at, c, inside)
     tl.store(gated + side * gated_side + at, o * _tanh(c), inside)
     if keep:
-        gates += side * gates_side + at_gates
-        tl.store(gates, i, inside)
-        tl.store(gates + size, j, inside)
-        tl.store(gates + 2 * size, f, inside)
-        tl.store(gates + 3 * size, o, inside)
+        _store(gates + side * gates_side + at_gates, size, inside, i, j, f, o)
 
 
 @triton.jit
@@ -138,13 +124,9 @@ def _backward(
     block: tl.constexpr,
 ):
     side, inside, at, at_gates = _cells(size, block)
-    gates += side * gates_side + at_gates
     grad_gates += side * grad_gates_side + at_gates
     grad_cell += side * grad_cell_side + at
-    i = tl.load(gates, inside).to(tl.float32)
-    j = tl.load(gates + size, inside).to(tl.float32)
-    f = tl.load(gates + 2 * size, inside).to(tl.float32)
-    o = tl.load(gates + 3 * size, inside).to(tl.float32)
+    i, j, f, o = _load(gates + side * gates_side + at_gates, size, inside)
     c = tl.load(cell + side * cell_side + at, inside).to(tl.float32)
     c_before = tl.load(before + side * before_side + at, inside).to(tl.float32)
     above = tl.load(grad_gated + side * grad_gated_side + at, inside).to(tl.float32)
@@ -153,7 +135,6 @@ def _backward(
     grad = tl.where(tl.abs(c) >= clip, 0.0, grad)
     tl.store(gated + side * gated_side + at, o * tanh_c, inside)
     tl.store(grad_cell, grad * f, inside)
-    tl.store(grad_gates, grad * j * i * (1 - i), inside)
-    tl.store(grad_gates + size, grad * i * (1 - j * j), inside)
-    tl.store(grad_gates + 2 * size, grad * c_before * f * (1 - f), inside)
-    tl.store(grad_gates + 3 * size, above * tanh_c * o * (1 - o), inside)
+    grad_i, grad_j = grad * j * i * (1 - i), grad * i * (1 - j * j)
+    grad_f, grad_o = grad * c_before * f * (1 - f), above * tanh_c * o * (1 - o)
+    _store(grad_gates, size, inside, grad_i, grad_j, grad_f, grad_o)

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import torch
 from safetensors.numpy import save as to_bytes
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo_bench.files import DAMAGE, File, atomic, one_of
 
@@ -84,78 +84,58 @@ def load(
     forward language model, with half the width; `["backward"]` only the backward one. Raises
     FileNotFoundError, or ValueError with the file, the tensor and both shapes.
     """
-    if options is None:
-        raise ValueError(
-            "encoder.options is empty: give a folder that contains the options.json of a "
-            "biLM: encoder=files encoder.dir=FOLDER"
-        )
     one_of("encoder.precision", precision, get_args(Precision))
-    options, weights = Path(options).expanduser(), weights and Path(weights).expanduser()
-    for key, path in (("encoder.options", options), ("encoder.weights", weights)):
-        if path is not None and not Path(path).is_file():
-            raise FileNotFoundError(f"{key}={path}: no such file")
-    whole = Options.read(options)
-    chosen = whole if directions is None else _half(whole, directions, options)
-    shapes = _shapes(whole, options)
-    if pretrained and weights is None:
+    path = _file("encoder.options", options)
+    whole = Options.read(path)
+    names = whole.directions if directions is None else directions
+    chosen = dataclasses.replace(whole, directions=names)
+    if missing := [name for name in chosen.directions if name not in whole.directions]:
         raise ValueError(
-            "encoder.weights is empty: give a folder that contains them, "
-            "encoder.dir=FOLDER, or a file, or set encoder.pretrained=false"
+            f"encoder.directions: the biLM of {path} has only {[*whole.directions]}, not "
+            f"{', '.join(missing)}"
         )
-    tensors = _read(Path(weights), whole, shapes) if pretrained and weights else None
-    bilm = BiLm(chosen)
+    frame, bilm = _frame(whole, path), BiLm(chosen)
     bilm.bf16 = precision == "bfloat16"
-    if tensors is None:
-        log.info("encoder.pretrained=false: the biLM has random weights")
+    if pretrained:
+        frame.load_state_dict(_read(_file("encoder.weights", weights), frame), assign=True)
+        sides = [whole.directions.index(name) for name in chosen.directions]
+        frame.directions = nn.ModuleList(frame.directions[side] for side in sides)
+        bilm.load_state_dict(frame.state_dict())
     else:
-        own = _chosen_directions(tensors, whole.directions, chosen.directions)
-        bilm.load_state_dict(dict(own))
+        log.info("encoder.pretrained=false: the biLM has random weights")
     return bilm
 
 
-def _half(whole: Options, directions: Sequence[str], source: Path) -> Options:
-    """Return the options with only these directions; raises ValueError if one is missing."""
-    chosen = dataclasses.replace(whole, directions=directions)
-    if missing := [name for name in chosen.directions if name not in whole.directions]:
+def _file(key: str, path: str | Path | None) -> Path:
+    """Return a path. Raises ValueError for none, and FileNotFoundError if there is no such file."""
+    if path is None:
         raise ValueError(
-            f"encoder.directions: the biLM of {source} has only {[*whole.directions]}, not "
-            f"{', '.join(missing)}"
+            f"{key} is empty: give a folder with the files of a biLM, encoder=files "
+            "encoder.dir=FOLDER; encoder.pretrained=false needs no weights"
         )
-    return chosen
-
-
-def _chosen_directions(
-    tensors: Mapping[str, Tensor], whole: Sequence[str], chosen: Sequence[str]
-) -> Iterator[tuple[str, Tensor]]:
-    """Return the tensors of the chosen directions, with their names in a biLM of only these."""
-    for name, tensor in tensors.items():
-        part, number, *rest = name.split(".")
-        if part != "directions":
-            yield name, tensor
-        elif whole[int(number)] in chosen:
-            yield ".".join([part, str(chosen.index(whole[int(number)])), *rest]), tensor
+    if not (file := Path(path).expanduser()).is_file():
+        raise FileNotFoundError(f"{key}={path}: no such file")
+    return file
 
 
 def save(
     bilm: BiLm,
     weights: str | Path,
-    options: str | Path | None = None,
     *,
     dtype: torch.dtype = torch.float32,
     notes: Mapping[str, str] | None = None,
 ) -> None:
     """Write a biLM atomically, in the format of the suffix; `notes` stand in the file beside the
-    weights.
+    weights. Raises ValueError for a number that is not finite in `dtype`.
 
-    `options` defaults to `options.json` in the same folder. An existing options file with the same
-    sizes is kept, since it may have more keys, such as the original's settings of training. Raises
-    ValueError for a number that is not finite in `dtype`.
+    An `options.json` with the same sizes is kept, since it may have more keys, such as the
+    original's settings of training.
     """
     weights = Path(weights)
     stored = {name: tensor.detach().cpu().to(dtype) for name, tensor in bilm.state_dict().items()}
     check_finite(weights, stored)
     weights.parent.mkdir(parents=True, exist_ok=True)
-    options = Path(options or weights.parent / "options.json")
+    options = weights.parent / "options.json"
     if not options.is_file() or not _says(options, bilm.options):
         bilm.options.write(options)
     tensors = {name: tensor.numpy() for name, tensor in stored.items()}
@@ -178,25 +158,25 @@ def _says(path: Path, options: Options) -> bool:
         return False
 
 
-def _shapes(options: Options, source: str | Path) -> dict[str, Shape]:
-    """Return the shapes of a biLM's parameters by name. Raises ValueError for too many parameters.
-
-    Needs no memory: tensors of the meta device have only shapes.
+def _frame(options: Options, source: str | Path) -> BiLm:
+    """Return a biLM whose parameters have only shapes, and need no memory. Raises ValueError for
+    too many parameters.
     """
     with torch.device("meta"):
-        shapes = {name: tuple(x.shape) for name, x in BiLm(options).state_dict().items()}
-    if (count := sum(map(math.prod, shapes.values()))) > MAX_PARAMETERS:
+        frame = BiLm(options)
+    if (count := sum(x.numel() for x in frame.parameters())) > MAX_PARAMETERS:
         raise ValueError(
             f"{source}: a biLM of {count:,} parameters, but at most {MAX_PARAMETERS:,} are allowed"
         )
-    return shapes
+    return frame
 
 
-def _read(path: Path, options: Options, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
+def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
     """Read a file's tensors in float32, with our names; raises like `read_tensors`."""
+    shapes = {name: tuple(x.shape) for name, x in frame.state_dict().items()}
     if path.suffix == ".safetensors":
         return read_tensors(path, shapes, ASKING)
-    layout = _hdf5_layout(options)
+    layout = _hdf5_layout(frame.options)
     expected = {
         theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
         for theirs, (ours, (_, back)) in layout.items()

@@ -7,16 +7,19 @@ import pytest
 import torch
 
 from elmo_bench.encoders.bilm import Options
-from elmo_bench.encoders.bilm.scan import Clips, Order, Scan
+from elmo_bench.encoders.bilm.scan import Order, Scan
 from tests.encoders.bilm import oracle
+
+
+def clipped(cell, projection):
+    return Options(7, 5, ((1, 1),), cell_clip=cell, projection_clip=projection)
 
 
 def scanned(x, lengths, h, c, clips, parameters):
     """The outputs "R B T P" and last states of rows of these lengths."""
     order = Order(lengths, x.shape[2], [False] * len(x), x.device)
-    whole, size = slice(None), h.shape[2]
-    before = h[:, order.sentences], c[:, order.sentences]
-    tokens = order.pick(x.flatten(1, 2), whole)
+    size, before = h.shape[2], (h[:, order.sentences], c[:, order.sentences])
+    tokens = x.flatten(1, 2)[order.sides, order.places]
     out, *last = Scan.apply(tokens, *before, order.rows, clips, x.dtype, *parameters)
     outputs = x.new_zeros(len(x), x.shape[1] * x.shape[2], size)
     outputs = outputs.index_put((order.sides, order.places), out)
@@ -38,7 +41,7 @@ def test_golden_clips(modules):
     bias = array("b").reshape(4, cell)[order]
     bias[2] -= 1
     parameters = [torch.tensor(each) for each in (weight, bias.reshape(-1), array("WP"))]
-    lengths, clips = golden["lengths"], Clips(golden["cell_clip"], golden["proj_clip"])
+    lengths, clips = golden["lengths"], clipped(golden["cell_clip"], golden["proj_clip"])
     zeros = torch.zeros(1, len(lengths), projection), torch.zeros(1, len(lengths), cell)
     found = scanned(torch.tensor(array("x"))[None], lengths, *zeros, clips, parameters)
     for ours, theirs in zip(found, ("outputs", "final_h", "final_c"), strict=True):
@@ -50,7 +53,7 @@ def test_golden_clips(modules):
 @pytest.mark.parametrize("lengths", [(1, 1, 1), (6, 6, 6), (3, 0, 5, 3, 1)])
 def test_equals_the_loop(directions, clip, lengths):
     """In double precision: outputs, last states and every gradient."""
-    options = Options(7, 5, ((1, 1),), cell_clip=clip, projection_clip=clip)
+    options = clipped(clip, clip)
 
     def random(*shape):
         return torch.randn(*shape, dtype=torch.double, requires_grad=True)
@@ -59,7 +62,7 @@ def test_equals_the_loop(directions, clip, lengths):
     parameters = [random(*shape) for _ in range(directions) for shape in shapes]
     count, width = len(lengths), max(lengths)
     x, h, c = (random(directions, count, *rest) for rest in ((width, 4), (5,), (7,)))
-    ours = scanned(x, lengths, h, c, Clips(clip, clip), parameters)
+    ours = scanned(x, lengths, h, c, options, parameters)
     theirs = [torch.zeros_like(part) for part in ours]
     for side in range(directions):
         own = parameters[3 * side : 3 * side + 3]
@@ -82,7 +85,7 @@ def test_a_clip_that_bfloat16_rounds_down():
     weight, bias = torch.zeros(32, 8), torch.full((32,), 4.0)
     projection = torch.ones(4, 8, requires_grad=True)
     before = torch.zeros(1, 2, 4), torch.zeros(1, 2, 4), torch.zeros(1, 2, 8)
-    clips = Clips(3.0, 0.7)
+    clips = clipped(3.0, 0.7)
     outputs, *_ = Scan.apply(*before, [2], clips, torch.bfloat16, weight, bias, projection)
     (gradient,) = torch.autograd.grad(outputs.sum(), projection)
     assert (outputs == torch.tensor(0.7).bfloat16()).all()
