@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from elmo_bench.config import inputs
 from elmo_bench.files import atomic, corpus, download, fetch, fetch_path, find_files
 from tests.conftest import composed
 
@@ -153,14 +152,6 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch, caplog):
     (tmp_path / "result.json").touch()
     assert find_files(tmp_path, "result.json") == [tmp_path / "result.json"]
     assert f"{tmp_path}/theirs cannot be read: its files are left out" in caplog.text
-
-
-def test_no_folder_to_write_to(tmp_path):
-    with (
-        pytest.raises(FileNotFoundError, match="nowhere"),
-        atomic(tmp_path / "nowhere" / "figures.json"),
-    ):
-        pass
 
 
 def _write_and_die(path, folder=False):
@@ -346,14 +337,6 @@ def test_parts_of_one_download(server, requests, tmp_path):
     ]
 
 
-def test_a_part_of_a_download_beside_a_file_of_its_name(server, requests, tmp_path):
-    (tmp_path / "ner").mkdir()
-    (tmp_path / "ner" / "lines.txt").write_text("the user's\n")
-    found = x(tmp_path, {"ner/x.dev": source(server, "lines.txt", lines=[1, 3])}, dev="ner/x.dev")
-    assert found["dev"].read_text() == "one\ntwo\nthree\n"
-    assert (tmp_path / "ner" / "lines.txt").read_text() == "the user's\n"
-
-
 @pytest.mark.parametrize("member", ["../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt"])
 def test_a_members_name_is_never_a_path(server, tmp_path, member):
     found = x(
@@ -385,17 +368,3 @@ def test_which_corpora_are_downloaded(option, tmp_path):
     assert all(
         each.url.startswith("https://") and len(each.sha256) == 64 for each in downloads.values()
     )
-
-
-def test_an_override_keeps_the_other_files(tmp_path):
-    for name in ("part.txt", "dev.txt", "test.txt"):
-        (tmp_path / name).touch()
-    cfg = composed("data=sst", f"data_dir={tmp_path}", f"data.files.train={tmp_path}/part.txt")
-    (tmp_path / "sst").mkdir()
-    for name in ("dev.txt", "test.txt"):
-        (tmp_path / name).rename(tmp_path / "sst" / name)
-    assert [path.name for path in inputs.corpus(cfg).values()] == [
-        "part.txt",
-        "dev.txt",
-        "test.txt",
-    ]

@@ -219,26 +219,14 @@ def score_config(task: str) -> DictConfig:
 
 
 def prediction_seeds(task: str) -> list[Seed]:
-    """What the task writes, and what job=predict writes, of its corpus."""
+    """What the task writes of its corpus."""
     module, path = import_module(f"tasks.{task}.data"), corpus(task)
     examples = list(module.read(path))
     written = workshop() / f"{task}-written"
-    answers = [gold(task, example) for example in examples]
-    module.write(examples, answers, written)
-    names = {"squad": "id", "snli": "pairID"}
-    records = [
-        {"line": line}
-        | ({names[task]: example.identity} if task in names else {})
-        | module.render(example, answer)
-        for line, (example, answer) in enumerate(zip(examples, answers, strict=True), 1)
-    ]
+    module.write(examples, [gold(task, example) for example in examples], written)
     beside = {f"gold-{path.name}": path.read_bytes()}
-    lines = "".join(f"{json.dumps(record)}\n" for record in records).encode()
     kinds = {"squad": damages.JSON, "snli": damages.LINES}.get(task, damages.TEXT)
-    return [
-        Seed("predicted.out", written.read_bytes(), kinds, beside),
-        Seed("predicted.jsonl", lines, damages.LINES, beside),
-    ]
+    return [Seed("predicted.out", written.read_bytes(), kinds, beside)]
 
 
 def read_predicted(task: str, path: Path) -> dict[str, float]:

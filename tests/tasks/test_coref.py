@@ -19,7 +19,6 @@ from tasks.coref.data import (
     GENRES,
     Example,
     collate,
-    genre,
     parse,
     read,
     read_predictions,
@@ -154,11 +153,6 @@ def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
     assert "1 mentions in two clusters, which are merged" in caplog.text
 
 
-def test_genre():
-    assert [genre(f"{name}/x") for name in GENRES] == list(range(len(GENRES)))
-    assert genre("GUM_news_x") == genre("") == len(GENRES)
-
-
 @st.composite
 def documents(draw):
     """Sentences, and clusters whose mentions stay within sentences, do not repeat, and do not cross
@@ -216,17 +210,6 @@ def test_the_written_file(tmp_path):
         "",
         "#end document",
     ]
-
-
-@pytest.mark.parametrize("header", ["(nw/owls); part 0", "(nw/owls)", "(nw/owls); "])
-def test_the_first_line_is_written_as_it_was_read(tmp_path, header):
-    """The official scorer matches documents by it."""
-    path = file(tmp_path, TALK.replace("(nw/owls); part 000", header))
-    (document,) = read(path)
-    write([document], [document.gold], tmp_path / "p.conll")
-    first = path.read_text().splitlines()[0]
-    assert first == f"#begin document {header}"
-    assert (tmp_path / "p.conll").read_text().splitlines()[0] == first
 
 
 def test_a_mention_in_two_predicted_clusters_counts_in_the_first(tmp_path, caplog):
@@ -337,19 +320,6 @@ def test_counts(key, response, expected):
     torch.testing.assert_close(
         torch.tensor(count(key, response)[:3]), torch.tensor(expected, dtype=torch.float)
     )
-
-
-def test_names_and_mean():
-    figures = score(([[A, B], [C]], [[A, B]]))
-    assert figures["b3/f1"] == pytest.approx(0.8)
-    assert figures["ceafe/recall"] == pytest.approx(0.5)
-    assert figures["f1"] == pytest.approx((1 + 0.8 + 2 / 3) / 3)
-    assert (figures["mentions/recall"], figures["mentions/precision"]) == (pytest.approx(2 / 3), 1)
-    parts = ("recall", "precision", "f1")
-    assert set(figures) == {
-        "f1",
-        *(f"{name}/{part}" for name in ("muc", "b3", "ceafe", "mentions") for part in parts),
-    }
 
 
 def test_official_scorer(fixtures):

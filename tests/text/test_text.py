@@ -16,7 +16,6 @@ from elmo_bench.text import (
     read_lines,
     read_sentences,
     read_table,
-    read_text,
     read_vectors,
     spans_to_bioul,
     spans_to_iob2,
@@ -335,15 +334,3 @@ def test_a_vector_that_is_not_finite_is_refused_by_file_and_line(tmp_path):
         (tmp_path / "v.txt").write_text(f"a 1 2\nb 1 {number}\n")
         with pytest.raises(ValueError, match=rf"v.txt:2: '{number}' is not a finite number"):
             read_vectors(tmp_path / "v.txt", {"a", "b"})
-
-
-def test_what_took_minutes_takes_no_time(tmp_path):
-    """Empty lines of a raw text, and many digits beside a word that are no number."""
-    start = time.process_time()
-    (tmp_path / "raw.txt").write_text("A b.\n" + "\n \n" * 100_000 + "C d.\n")
-    sentences = [["A", "b", "."], ["C", "d", "."]]
-    assert list(read_text([tmp_path / "raw.txt"], raw=True)) == sentences
-    words = "a " + "1" * 1_000_000 + "x"
-    (tmp_path / "v.txt").write_text(f"the 1 2\n{words} 3 4\n")
-    assert read_vectors(tmp_path / "v.txt", {words})[words].tolist() == [3, 4]
-    assert time.process_time() - start < 5
