@@ -14,6 +14,7 @@ from .labels import (
 )
 from .lines import (
     decode as decode,
+    paired as paired,
     read_bytes as read_bytes,
     read_lines as read_lines,
     read_objects as read_objects,

@@ -1,12 +1,15 @@
 """Read text files line by line: plain or gzipped, in UTF-8, with line numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from elmo_bench.files import BOM, LINE_BYTES, opened, parse_json
+
+T = TypeVar("T")
+E = TypeVar("E")
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -94,3 +97,15 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{path}:{number}: {line[:50]!r}, but each line must be a JSON object"
                 )
             yield number, record
+
+
+def paired(path: Path, predicted: Sequence[T], examples: Sequence[E]) -> list[tuple[T, E]]:
+    """Pair what a file of predictions has with the gold examples.
+
+    Raises ValueError, with the file, if their numbers differ.
+    """
+    if len(predicted) != len(examples):
+        raise ValueError(
+            f"{path}: {len(predicted)} predictions, but the gold file has {len(examples)} examples"
+        )
+    return list(zip(predicted, examples, strict=True))

@@ -63,21 +63,16 @@ def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
 
 def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
     """Return what BIOUL allows: transitions from row tag to column tag, first and last tags."""
-
-    def begins(tag: str) -> bool:
-        return tag[0] in "OBU"
-
-    def ends(tag: str) -> bool:
-        return tag[0] in "OLU"
-
+    begins = [tag[0] in "OBU" for tag in labels]
+    ends = [tag[0] in "OLU" for tag in labels]
     moves = [
         [
-            begins(after) if ends(before) else after[0] in "IL" and before[1:] == after[1:]
-            for after in labels
+            may_begin if may_end else after[0] in "IL" and before[1:] == after[1:]
+            for after, may_begin in zip(labels, begins, strict=True)
         ]
-        for before in labels
+        for before, may_end in zip(labels, ends, strict=True)
     ]
-    return moves, [begins(tag) for tag in labels], [ends(tag) for tag in labels]
+    return moves, begins, ends
 
 
 def bio_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:

@@ -23,6 +23,7 @@ from elmo_bench.text import (
     Row,
     Vocab,
     are_words,
+    paired,
     part_sentences,
     read_documents,
     tokenize,
@@ -238,11 +239,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
     and for another number of documents, with the file.
     """
     documents, kept = list(_documents(path)), []
-    if len(documents) != len(examples):
-        raise ValueError(
-            f"{path}: {len(documents)} documents, but the gold file has {len(examples)}"
-        )
-    for document, example in zip(documents, examples, strict=True):
+    for document, example in paired(path, documents, examples):
         lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
         if (document.name, lengths) != (example.name, expected):
             raise ValueError(

@@ -20,6 +20,7 @@ from elmo_bench.text import (
     Row,
     Span,
     Vocab,
+    paired,
     read_blocks,
     spans_to_bioul,
     spans_to_iob2,
@@ -114,9 +115,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     their number does, with the file.
     """
     blocks = list(read_blocks(path))
-    if len(blocks) != len(examples):
-        raise ValueError(f"{path}: {len(blocks)} sentences, but the gold file has {len(examples)}")
-    for rows, example in zip(blocks, examples, strict=True):
+    for rows, example in paired(path, blocks, examples):
         if (words := _words(path, rows)) != example.words:
             raise ValueError(
                 f"{path}:{rows[0].line}: the sentence {' '.join(words)!r}, but {example.source} "

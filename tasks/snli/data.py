@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, read_objects, tokenize, unescape
+from elmo_bench.text import Vocab, paired, read_objects, tokenize, unescape
 
 log = logging.getLogger(__name__)
 
@@ -173,19 +173,13 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     Raises ValueError for an unknown label or another pairID than the example's, with file and line,
     or if the number of pairs differs, with the file.
     """
-    records, labels = list(read_objects(path)), []
-    if len(records) != len(examples):
-        raise ValueError(f"{path}: {len(records)} pairs, but the gold file has {len(examples)}")
-    for (number, record), example in zip(records, examples, strict=True):
+    labels = []
+    for (number, record), example in paired(path, [*read_objects(path)], examples):
         identity, label = record.get("pairID"), record.get("predicted_label")
-        if identity != example.identity:
+        if identity != example.identity or label not in LABELS:
             raise ValueError(
-                f"{path}:{number}: pairID {shown(identity)}, but {example.source} has "
-                f"{shown(example.identity)}"
-            )
-        if label not in LABELS:
-            raise ValueError(
-                f"{path}:{number}: predicted_label {shown(label)}, but it must be one of "
+                f"{path}:{number}: pairID {shown(identity)}, predicted_label {shown(label)}, but "
+                f"they must be {shown(example.identity)}, that of {example.source}, and one of "
                 f"{list(LABELS)}"
             )
         labels.append(label)

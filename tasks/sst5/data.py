@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmo_bench.files import Count
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Span, Vocab, read_lines, unescape, words_of
+from elmo_bench.text import Span, Vocab, paired, read_lines, unescape, words_of
 
 # Maps the treebank's five labels to those of a setting with 5, 3 or 2 classes. Phrases with a label
 # that is not a key are left out.
@@ -154,15 +154,10 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     Raises ValueError if its sentences or gold labels differ from those of the examples, or for an
     unknown label, with file and line, or if their number does, with the file.
     """
-    lines = list(read_lines(path))
-    if len(lines) != len(examples):
-        raise ValueError(
-            f"{path}: {len(lines)} predictions, but there are {len(examples)} sentences"
-        )
     has_five = {example.gold for example in examples} <= {*CLASSES[5]}
     labels = sorted({*CLASSES[5 if has_five else 3].values()})
     predictions = []
-    for (number, line), example in zip(lines, examples, strict=True):
+    for (number, line), example in paired(path, [*read_lines(path)], examples):
         gold, predicted, words = (*line.split("\t"), "", "")[:3]
         if (gold, words) != (example.gold, " ".join(example.words)) or predicted not in labels:
             raise ValueError(

@@ -287,7 +287,7 @@ def read_report(path: Path) -> None:
     they are not drawn.
     """
     folder = next(parent for parent in path.parents if parent.name in "ab").parent
-    outputs = [str(folder / f"report.{suffix}") for suffix in ("html", "md", "tex", "csv", "json")]
+    outputs = [str(folder / f"report.{suffix}") for suffix in ("html", "md", "tex", "csv")]
     try:
         with patch.object(style, "inline", lambda plot: ""):
             report(given(report_config(), runs=str(folder), output=outputs))

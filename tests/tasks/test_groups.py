@@ -69,11 +69,9 @@ def test_documents_of_conllu(tmp_path):
 @pytest.mark.parametrize(
     ("task", "name", "count", "unit"),
     [
-        ("srl", "srl/ewt.dev.gold_conll.gz", 297, "document"),
         ("srl", "srl/ewt.test.gold_conll.gz", 308, "document"),
         ("coref", "coref/ontogum.test.gold_conll.gz", 12, "document"),
         ("ner", "ner/wnut17.test.txt", 1287, "sentence"),  # its -DOCSTART- is its head
-        ("squad", "squad/dev-v1.1.json.gz", 48, "article"),
     ],
 )
 def test_the_clusters_of_real_files(corpora, task, name, count, unit):

@@ -164,7 +164,7 @@ def written(tmp_path):
 
 
 MISFITS = [
-    ("ner", "\nBo B-PER B-PER\n", "", "", "1 sentences, but the gold file has 2"),
+    ("ner", "\nBo B-PER B-PER\n", "", "", "1 predictions, but the gold file has 2 examples"),
     ("ner", "runs O O\n", "", ":1", "the sentence 'Ann', but .*gold:1 has 'Ann runs'"),
     ("ner", "runs O O", "runs O B", ":2", "tag 'B', but a tag must be"),
     ("srl", "- * *\nleave", "leave", ":1", "a sentence of 5 words, but .*:2 has 6"),
@@ -196,10 +196,10 @@ MISFITS = [
     ("squad", '"mill"', "null", "", "'x7' must be text, but it is None"),
     ("squad", None, '["a"]', "", r"'\[\"a\"\]', but this file must contain a JSON object"),
     ("squad", None, "{'a'}", "", "not JSON"),
-    ("snli", "boat#1", "ship", ":1", "pairID 'ship', but .*gold:1 has 'boat#1'"),
+    ("snli", "boat#1", "ship", ":1", "pairID 'ship', .* must be 'boat#1', that of .*gold:1, and"),
     ("snli", '"predicted_label": "neutral"', '"label": 1', ":1", "predicted_label None, but"),
-    ("snli", "\n", "\n{}\n", "", "3 pairs, but the gold file has 2"),
-    ("sst5", "\n1\t1\tNo queue", "", "", "1 predictions, but there are 2 sentences"),
+    ("snli", "\n", "\n{}\n", "", "3 predictions, but the gold file has 2 examples"),
+    ("sst5", "\n1\t1\tNo queue", "", "", "1 predictions, but the gold file has 2 examples"),
     ("sst5", "No queue", "Nobody", ":2", r"Nobody', but .* and 'No queue' of .*:2"),
     ("sst5", "1\t1", "1\t7", ":2", r"one of 0, 1, 2, 3, 4, and"),
     ("sst5", "3\t3", "3\tpositive", ":1", "check that task.classes"),  # of task.classes=2
@@ -222,7 +222,9 @@ def test_predictions_of_more_examples(written):
     with pytest.raises(ValueError, match=f"^{path}:18: more sentences than the gold file"):
         module("srl").read_predictions(path, examples[:4])
     examples, path = written("coref")
-    with pytest.raises(ValueError, match=f"^{path}: 2 documents, but the gold file has 1"):
+    with pytest.raises(
+        ValueError, match=f"^{path}: 2 predictions, but the gold file has 1 examples"
+    ):
         module("coref").read_predictions(path, examples[:1])
     said = f"^{path}:2: nw/owls part 0 with .* {re.escape('[3, 1]')} words, but .* part 1 with"
     with pytest.raises(ValueError, match=said):
