@@ -31,7 +31,6 @@ def corpus(
         origin: where the files come from and where they belong, for error messages.
         downloads: path -> `url` of the download and its `sha256`. If the file is only a part of the
             download, also `member`, its name in a zip archive, or `lines`, the first and last line.
-            Other paths are never downloaded.
 
     Raises:
         FileNotFoundError: a file is missing and cannot be downloaded; the message says where to put
@@ -43,8 +42,8 @@ def corpus(
     for split, file in files.items():
         path = Path(file).expanduser()
         tried = [path, folder / path] if split in given else [folder / path, path]
-        plain_or_packed = (each for place in tried for each in (place, Path(f"{place}.gz")))
-        present = next((each for each in plain_or_packed if each.is_file()), None)
+        packed = (each for place in tried for each in (place, Path(f"{place}.gz")))
+        present = next((each for each in packed if each.is_file()), None)
         if present is None and file in downloads:
             present = _download(folder / path, origin, **downloads[file])
         if present is None:

@@ -113,13 +113,14 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
             num_repeated += size(part.clusters) - size(merged)
             num_parts, num_empty = num_parts + 1, num_empty + (not merged)
             yield replace(part, clusters=merged)
-    log.log(
-        logging.WARNING if num_empty > FEW * num_parts else logging.INFO,
-        "%s: %d of %d documents have no mention (if they are not annotated, leave them out, or the "
-        "model learns to find none); %d more are left out; %d mentions in two clusters, which are "
-        "merged",
-        *(path, num_empty, num_parts, num_left_out, num_repeated),
-    )
+    if num_empty or num_left_out or num_repeated:
+        log.log(
+            logging.WARNING if num_empty > FEW * num_parts else logging.INFO,
+            "%s: %d of %d documents have no mention (if they are not annotated, leave them out, or "
+            "the model learns to find none); %d more are left out; %d mentions are in two "
+            "clusters, which are merged",
+            *(path, num_empty, num_parts, num_left_out, num_repeated),
+        )
 
 
 def _documents(path: Path) -> Iterator[Example]:
@@ -248,7 +249,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
             )
         kept.append(without_repeats(document.clusters, example.clusters))
     repeated = sum(size(document.clusters) for document in documents) - sum(map(size, kept))
-    log.info("%s: %d gold mentions removed, since an earlier cluster has them", path, repeated)
+    if repeated:
+        log.info("%s: %d gold mentions removed, since an earlier cluster has them", path, repeated)
     return kept
 
 

@@ -3,7 +3,9 @@
 import torch
 from torch import nn
 
+from elmo_bench.config import build
 from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.text import Vocab
 
 # In srl, the seventh column has lemmas; "wound ... up" is one predicate, "Nothing ." has none, and
 # two begin at "x - rays".
@@ -50,6 +52,14 @@ nw/owls 1 0 It NN * - - - - * (7)
 
 def bilm(**sizes):
     return BiLm(Options(**{"cell_size": 6, "projection_size": 4, "filters": ((1, 4),)} | sizes))
+
+
+def built(cfg, examples, labels=()):
+    """The model of a config, its vocabulary, and a batch of all examples."""
+    labels = labels or [label for example in examples for label in example.labels]
+    vocab = Vocab.build([each for example in examples for each in example.sentences], labels)
+    model = build.model(cfg, vocab, {}, build.elmo(cfg))
+    return model, vocab, build.task_files(cfg).collate(examples, vocab)
 
 
 def learnt(model, batch, *, lr, steps):

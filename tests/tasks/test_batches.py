@@ -9,9 +9,9 @@ import torch
 
 from elmo_bench.config import build
 from elmo_bench.sample import files as sample
-from elmo_bench.text import Vocab
 from tests.conftest import composed
 from tests.jobs.small import SMALL
+from tests.tasks.small import built
 
 
 def answers(output, place):
@@ -28,11 +28,7 @@ def test_alone_and_in_a_batch_of_64(tmp_path_factory, task):
     path = sample(task=task, root=tmp_path_factory.getbasetemp(), size=80)["train"]
     files, examples = build.task_files(cfg), list(islice(build.reader(cfg, "test")(path), 64))
     assert len(examples) == 64
-    labels = [label for example in examples for label in example.labels]
-    vocab = Vocab.build(
-        [sentence for example in examples for sentence in example.sentences], labels
-    )
-    model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), files.collate(examples, vocab)
+    model, vocab, batch = built(cfg, examples)
     with torch.no_grad():
         model(files.collate(examples[::2], vocab))  # a training batch, whose statistics stay
         model.eval()

@@ -150,7 +150,7 @@ def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         (document,) = read(path)
     assert document.gold == [[(0, 0), (1, 1), (2, 2)], [(3, 3), (4, 4)]]
-    assert "1 mentions in two clusters, which are merged" in caplog.text
+    assert "1 mentions are in two clusters, which are merged" in caplog.text
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Every task without an RNN (`rnn=identity`), and with a linear layer alone where it has one."""
+"""Tasks without an RNN (`rnn=identity`) and with a linear layer alone."""
 
 import pytest
 import torch
@@ -6,46 +6,23 @@ from torch import nn
 
 from elmo_bench.config import build
 from elmo_bench.nn import Identity
-from elmo_bench.text import Vocab
 from tests.conftest import composed
-from tests.tasks.test_one_word import ONE_WORD
+from tests.tasks.small import built
 
-LINEAR = ("ner", "sst5")
-
-
-def built(tmp_path, task, *overrides):
-    """The model, and a batch of one sentence of two words and one of one."""
-    (tmp_path / "gold").write_text(
-        {
-            "ner": "Ann I-PER\n\nAnn I-PER\nruns O\n",
-            "sst5": "(3 Bravo)\n(1 (2 No) (2 Bravo))\n",
-        }.get(task, ONE_WORD[task])
-    )
-    cfg = composed(f"task={task}", "rnn=identity", "encoder=mini", "run_dir=here", *overrides)
-    examples = list(build.reader(cfg, "test")(tmp_path / "gold"))
-    labels = [label for example in examples for label in example.labels]
-    sentences = [sentence for example in examples for sentence in example.sentences]
-    vocab = Vocab.build(sentences, labels)
-    model = build.model(cfg, vocab, {}, build.elmo(cfg))
-    return model, build.task_files(cfg).collate(examples, vocab)
+# a sentence of two words, and one of one
+TEXTS = {
+    "ner": "Ann I-PER\n\nAnn I-PER\nruns O\n",
+    "sst5": "(3 Bravo)\n(1 (2 No) (2 Bravo))\n",
+}
 
 
-@pytest.mark.parametrize("task", ONE_WORD)
-def test_every_task_runs(tmp_path, task):
-    """On the sample corpus, whose recipes set the sizes of RNNs."""
-    model, batch = built(tmp_path, task, "data=sample")
-    assert isinstance(model.backbone.rnn, Identity)
-    assert not [*model.backbone.rnn.parameters()]
-    loss = model.loss(model(batch), batch)
-    loss.backward()
-    assert loss.isfinite()
-    assert model.eval().decode(model(batch), batch)
-
-
-@pytest.mark.parametrize("task", LINEAR)
+@pytest.mark.parametrize("task", TEXTS)
 def test_a_linear_head(tmp_path, task):
     """Nothing stands between the vectors [x_k; ELMo_k] and the scores but one linear layer."""
-    model, batch = built(tmp_path, task, "task.model.hidden_size=null")
+    (tmp_path / "gold").write_text(TEXTS[task])
+    settings = ["rnn=identity", "encoder=mini", "run_dir=here", "task.model.hidden_size=null"]
+    cfg = composed(f"task={task}", *settings)
+    model, _, batch = built(cfg, list(build.reader(cfg, "test")(tmp_path / "gold")))
     assert {name.partition(".")[0] for name, _ in model.named_parameters()} == {
         "backbone",
         *({"output", "crf"} if task == "ner" else {"classifier"}),

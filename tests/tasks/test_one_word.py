@@ -7,8 +7,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from elmo_bench.config import build
-from elmo_bench.text import Vocab
-from tests import conftest
+from tests.conftest import composed
+from tests.tasks.small import built
 
 ROW = "nw/x 0 0 Run VB * run 01 - - *"
 ONE_WORD = {
@@ -22,50 +22,44 @@ ONE_WORD = {
 }
 
 
-def composed(folder, task, elmo):
+def one_word(folder, task, *settings):
+    """The config, and the example of one word."""
     (folder / "gold").write_text(ONE_WORD[task])
-    return conftest.composed(f"task={task}", f"encoder={elmo}", "rnn.hidden_size=8", "run_dir=here")
+    cfg = composed(f"task={task}", "run_dir=here", *settings)
+    return cfg, list(build.reader(cfg, "test")(folder / "gold"))
 
 
-@pytest.mark.parametrize("elmo", ["none", "mini"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["encoder=none", "rnn.hidden_size=8"],
+        ["encoder=mini", "rnn.hidden_size=8"],
+        ["encoder=mini", "rnn=identity", "data=sample"],  # its recipes set the sizes of RNNs
+    ],
+)
 @pytest.mark.parametrize("task", ONE_WORD)
-def test_one_word(tmp_path, task, elmo):
-    cfg = composed(tmp_path, task, elmo)
-    files = build.task_files(cfg)
-    examples = list(build.reader(cfg, "test")(tmp_path / "gold"))
+def test_one_word(tmp_path, task, settings):
+    cfg, examples = one_word(tmp_path, task, *settings)
     assert {len(sentence) for example in examples for sentence in example.sentences} == {1}
-    labels = [label for example in examples for label in example.labels]
-    vocab = Vocab.build(
-        [sentence for example in examples for sentence in example.sentences], labels
-    )
-    model, batch = build.model(cfg, vocab, {}, build.elmo(cfg)), files.collate(examples, vocab)
+    model, vocab, batch = built(cfg, examples)
     loss = model.loss(model(batch), batch)
     loss.backward()
     assert torch.isfinite(loss)
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
-    predicted = model.eval().decode(model(batch), batch)
-    files.write(examples, predicted, tmp_path / "predicted")
+    predicted, path = model.eval().decode(model(batch), batch), tmp_path / "predicted"
+    files = build.task_files(cfg)
+    files.write(examples, predicted, path)
     metric = build.instantiate(cfg.task.metric)(vocab.labels)
-    metric.update(
-        files.read_predictions(tmp_path / "predicted", examples),
-        [example.gold for example in examples],
-    )
+    metric.update(files.read_predictions(path, examples), [example.gold for example in examples])
     assert 0 <= metric.compute()[cfg.task.monitor] <= 1
 
 
 @pytest.mark.parametrize("task", ONE_WORD)
 def test_scores_and_loss_are_float32_under_autocast(tmp_path, task):
     """Their values, too, have more than the 8 bits of precision of a bfloat16."""
-    cfg = composed(tmp_path, task, "mini")
-    examples = list(build.reader(cfg, "test")(tmp_path / "gold")) * 2
+    cfg, examples = one_word(tmp_path, task, "encoder=mini", "rnn.hidden_size=8")
     labels = ["O", "U-PER", "B-V", "neutral", "entailment", "1", "3"]
-    vocab = Vocab.build(
-        [sentence for example in examples for sentence in example.sentences], labels
-    )
-    model, batch = (
-        build.model(cfg, vocab, {}, build.elmo(cfg)),
-        build.task_files(cfg).collate(examples, vocab),
-    )
+    model, _, batch = built(cfg, examples * 2, labels)
     with torch.autocast("cpu", torch.bfloat16):
         scores = model(batch)
         loss = model.loss(scores, batch)
