@@ -86,7 +86,7 @@ def test_any_text_in_every_format(name, value, kind):
 
 
 @given(TEXTS, TEXTS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_any_text_in_a_figure(name, value):
     if name == value or {"b", "c"} & {name, value}:
         return
