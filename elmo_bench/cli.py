@@ -2,24 +2,16 @@
 runs it. Slow imports come after signal handlers are installed and short answers are given.
 """
 
-import errno
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from elmo_bench import COMMAND, CONF, __version__, signals
+from elmo_bench import COMMAND, CONF, __version__
+from elmo_bench.files import signals
 
-# What a stopped job keeps: the setting of its folder, a name, and how to continue.
-KEPT = {
-    "train": ("run_dir", "/last.ckpt", "the same command with resume=true"),
-    "pretrain": ("out", "/last.ckpt", "the same command"),
-    "embed": ("output", ".part", "the same command"),
-}
 MENDABLE = (ValueError, OSError, FloatingPointError, ImportError, MemoryError)
 
 
@@ -31,8 +23,9 @@ def main() -> None:
     if arguments == ["--version"]:
         sys.stdout.write(f"elmo-bench {__version__}\n")
         return
-    if has_own_configs(arguments):
-        sys.path.append(str(Path.cwd()))  # configs may name code in the working folder
+    if any(argument.startswith(("--config-dir", "-cd")) for argument in arguments):
+        # The user's configs may name code in the working folder, which may contain downloads.
+        sys.path.append(str(Path.cwd()))
     import hydra
 
     from elmo_bench.config import advice
@@ -53,14 +46,6 @@ def main() -> None:
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
 
 
-def has_own_configs(arguments: Sequence[str]) -> bool:
-    """Whether the command line names a folder of the user's configs.
-
-    Otherwise the working folder, which may contain downloads, is not added to Python's path.
-    """
-    return any(argument.startswith(("--config-dir", "-cd")) for argument in arguments)
-
-
 def run(cfg: Any) -> object:
     """Run the job of a composed config; what a user can mend is said in a sentence, the whole story
     goes to the run's error.txt.
@@ -75,7 +60,6 @@ def run(cfg: Any) -> object:
 
     if cfg.get("dry_run"):  # only in sweeps with another launcher than ours
         return None
-    signals.advise(partial(what_goes_on, cfg))
     try:
         with leaves_error(cfg.run_dir):
             job = instantiate({key: value for key, value in cfg.job.items() if key != "name"})
@@ -96,13 +80,13 @@ def run(cfg: Any) -> object:
 
 
 def message(error: Exception, cfg: Any) -> str:
-    """Return what a person is told of an error: what is wrong, what to do, where to read more."""
+    """Return what a person is told of an error: what is wrong, and where to read more."""
     from elmo_bench.files import plain_lines
 
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     has_details = failure and failure.is_file() and failure.stat().st_size
     details = f"\n(details: {cfg.run_dir}/error.txt)" if has_details else ""
-    return plain_lines(f"{error}{disk_advice(error, cfg)}{details}")
+    return plain_lines(f"{error}{details}")
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -110,27 +94,6 @@ def is_out_of_memory(error: Exception) -> bool:
     phrases = ("out of memory", "can't allocate memory", "Cannot allocate memory")
     is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in phrases)
     return is_torchs or isinstance(error, MemoryError)
-
-
-def disk_advice(error: Exception, cfg: Any) -> str:
-    """Return advice for a full disk or a folder that cannot be written to."""
-    if not isinstance(error, OSError):
-        return ""
-    cache = str(Path(cfg.cache_dir).expanduser())
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f": make room; the run writes to {cfg.run_dir or 'no folder'} and {cache}"
-    if error.errno in (errno.EROFS, errno.EACCES) and str(error.filename).startswith(cache):
-        return f": cache_dir={cfg.cache_dir} cannot be written to; cache_dir=FOLDER takes another"
-    return ""
-
-
-def what_goes_on(cfg: Any) -> str:
-    """Return what the job has kept so far, and how to continue."""
-    if job := KEPT.get(cfg.job.get("name")):
-        key, name, command = job
-        if (path := Path(f"{cfg[key]}{name}")).is_file():
-            return f"{path} is kept, and {command} goes on from there"
-    return "it has kept nothing to go on from; the same command begins anew"
 
 
 def help_text() -> str:

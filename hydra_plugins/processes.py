@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hydra.core.config_store import ConfigStore
 
-from elmo_bench import launcher
+from elmo_bench.config import launcher
 from elmo_bench.jobs import card
 
 

@@ -53,8 +53,7 @@ def adapted(cfg: DictConfig) -> DictConfig:
         if not (folder / MARK).is_file():
             adapt_to(cfg, data, folder)
     log.info("elmo.adapt=true: using the biLM in %s", folder)
-    names = {"options": "options.json", "weights": "weights.safetensors"}
-    files = {key: str(folder / name) for key, name in names.items()}
+    files = {"options": f"{folder}/options.json", "weights": f"{folder}/weights.safetensors"}
     return OmegaConf.merge(cfg, {"encoder": files})  # type: ignore[return-value]
 
 
@@ -70,8 +69,8 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     before = model.perplexity(dev, watch)
     train_on(cfg, model, corpus, "adapting")
     after = model.perplexity(dev, watch)
-    figures = {f"before/{direction}": value for direction, value in before.items()}
-    figures |= {f"after/{direction}": value for direction, value in after.items()}
+    times = {"before": before, "after": after}
+    figures = {f"{when}/{way}": value for when in times for way, value in times[when].items()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).unlink(missing_ok=True)
     save(model.bilm, folder / "weights.safetensors")
@@ -98,11 +97,7 @@ def whole_sentences(cfg: DictConfig) -> TaskData:
 
 
 def text(data: TaskData, split: str) -> Sequence[Sequence[str]]:
-    """Return the distinct sentences of a split.
-
-    Repetitions are common: SNLI repeats a premise for each hypothesis, SQuAD a passage for each
-    question.
-    """
+    """Return the distinct sentences of a split: SNLI repeats a premise for each hypothesis."""
     return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
 
 
@@ -119,18 +114,18 @@ def pretrained(cfg: DictConfig) -> tuple[str, str]:
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
     """Return the biLM of `cfg.encoder` with its softmax, and `adapt.dropout`.
 
-    Without a softmax file it trains one; its vocabulary has the words of the corpus that occur at
-    least twice.
+    Without a softmax file it trains one for the words that occur twice in the corpus.
     """
     (options, weights), directions = pretrained(cfg), cfg.encoder.get("directions")
-    if Path(weights).with_name(SOFTMAX).is_file():
+    if has_softmax := Path(weights).with_name(SOFTMAX).is_file():
         model = load_language_model(options, weights, directions=directions)
-        model.bilm.dropout = cfg.adapt.dropout
-        return model
-    bilm = load(options, weights, directions=directions)
-    torch.manual_seed(cfg.adapt.seed)
-    model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(build.device(cfg))
+    else:
+        bilm = load(options, weights, directions=directions)
+        torch.manual_seed(cfg.adapt.seed)
+        model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(build.device(cfg))
     model.bilm.dropout = cfg.adapt.dropout
+    if has_softmax:
+        return model
     size = f"{len(model.vocabulary):,}"
     log.info("the biLM has no softmax file; training one for %s words first", size)
     model.start_from(corpus)

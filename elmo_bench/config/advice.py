@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from hydra._internal import hydra as hydras_own
@@ -138,40 +138,31 @@ def _value(key: str, arguments: Sequence[str]) -> str:
 
 
 def unknown_key(key: str, value: str, known: Collection[str]) -> str:
-    """Return advice for a key that is none of those known, and maybe one of some jobs."""
-    from .settings import JOBS, keys  # slow to import
-
+    """Return advice for a key that is none of those known, and maybe one of a job or an option."""
     if key in RENAMED:
         return f"{key} has a new name: write {RENAMED[key].format(value)}"
-    group, _, rest = key.partition(".")
     known = [each for each in known if each != key]
     is_nested = any(each.endswith(f".{key}") for each in known)
-    if rest and not is_nested and (options := _options_with(group, rest)):
-        which = " or ".join(f"{group}={option}" for option in options[:3])
-        return f"{key} is a setting of {which}: add that to the command"
-    is_known = any(below(each, (group,)) for each in known)
-    own = {job: keys(section) - keys() for job, section in JOBS.items()}
-    jobs = [
-        job
-        for job in own
-        if key in own[job] or (not is_known and any(below(each, (group,)) for each in own[job]))
-    ]
-    if jobs:
-        return f"{key} is for job={' or job='.join(jobs)}: add that to the command"
+    if not is_nested and (places := [*_places(key)]):
+        return f"{key} is a setting of {' or '.join(places[:3])}: add that to the command"
     near = nearest(key, known)
     advice = f"did you mean {near}={value}?" if near else "--help says how to list all settings"
     return f"there is no setting {key}; {advice}"
 
 
-def _options_with(group: str, key: str) -> list[str]:
-    """Return the options of a group that have a key, or only those that leave its value open."""
+def _places(key: str) -> Iterator[str]:
+    """Yield the jobs and options that have a key; first the options that leave its value open."""
+    from .settings import JOBS, keys  # slow to import
+
+    for job, section in JOBS.items():
+        if any(below(each, (key,)) for each in keys(section) - keys()):
+            yield f"job={job}"
+    group, _, rest = key.partition(".")
     values: dict[str, Any] = {}
     for path in sorted({*(CONF / group).glob("*.yaml")} - {CONF / group / "none.yaml"}):
         node: Any = OmegaConf.to_container(OmegaConf.load(path))
-        settings = dict(leaves(node))
-        if key in settings:
-            values[path.stem] = settings[key]
-    return [name for name, value in values.items() if value in (None, "???")] or [*values]
+        values |= {f"{group}={path.stem}": each for name, each in leaves(node) if name == rest}
+    yield from ([name for name, each in values.items() if each in (None, "???")] or values)
 
 
 def _keys(arguments: Sequence[str], refused: str) -> list[str]:

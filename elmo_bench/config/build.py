@@ -26,7 +26,6 @@ from pytorch_lightning.plugins.environments import SLURMEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from elmo_bench import signals
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import (
     DeviceLayers,
@@ -37,7 +36,7 @@ from elmo_bench.encoders import (
     find_store,
 )
 from elmo_bench.encoders.bilm import BiLm
-from elmo_bench.files import Bars
+from elmo_bench.files import Bars, signals
 from elmo_bench.nn import Backbone
 from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores, devices
 from elmo_bench.text import Vocab, cached_vectors, forms, side_by_side

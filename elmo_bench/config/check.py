@@ -81,8 +81,8 @@ def expand_home(cfg: DictConfig) -> None:
     """Expand a ~/ at the beginning of files and folders, which a shell leaves in quotes."""
     raw: Any = OmegaConf.to_container(cfg)
     for key, value in leaves(raw):
-        if "~/" in str(value):
-            whole = _at_home(value) if isinstance(value, str) else [*map(_at_home, value)]
+        whole = [*map(_at_home, value)] if isinstance(value, list) else _at_home(value)
+        if whole != value:
             OmegaConf.update(cfg, key, whole)
 
 
@@ -196,7 +196,7 @@ def _of_classes(node: Mapping[str, Any], prefix: str = "") -> Iterator[Fault]:
         elif hint is not None and value == MISSING:
             yield Fault(key, value, "missing")
         elif hint is not None and (wrong := misfits(value, hint)):
-            yield Fault(key, value, wrong[0].kind, f"but it must {wrong[0].reason}")
+            yield Fault(key, value, wrong[0][1], f"but it must {wrong[0][2]}")
 
 
 @cache

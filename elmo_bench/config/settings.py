@@ -24,26 +24,19 @@ from elmo_bench.files import (
 )
 
 Natural = Annotated[int, Ge(0)]
-Places = Annotated[
-    list[Literal["input", "output"]], MinLen(1), "[input], [output] or [input,output]"
-]
-Mix = (
-    Literal["all", "top", "uniform", "none"]
-    | Annotated[int, Ge(0), "the number of a layer"]
-    | Annotated[list[Natural], MinLen(1), "a list of layers such as [0,1]"]
-)
+Places = Annotated[list[Literal["input", "output"]], MinLen(1)]
+Layer = Annotated[int, Ge(0), "the number of a layer"]
+Layers = Annotated[list[Natural], MinLen(1), "a list of layers such as [0,1]"]
+Mix = Literal["all", "top", "uniform", "none"] | Layer | Layers
 Keys = Text | Annotated[list[Text], MinLen(1), "a list of config keys"]
 Values = str | int | float | bool | list[str | int | float | bool | list | None] | None
 Files = File | Annotated[list[File], MinLen(1), "a list of files"]
 Formatted = Literal["float32", "float16"]
 Split = Literal["train", "dev", "test"]
 Betas = Annotated[list[Dropout], MinLen(2), "two numbers from 0 to less than 1"]
-Filters = Annotated[
-    list[Annotated[list[Size], MinLen(2)]], MinLen(1), "a list of [WIDTH, NUMBER], each 1 or more"
-]
-Directions = Annotated[
-    list[Literal["forward", "backward"]], MinLen(1), "[forward], [backward] or [forward,backward]"
-]
+Filter = Annotated[list[Size], MinLen(2)]
+Filters = Annotated[list[Filter], MinLen(1), "a list of [WIDTH, NUMBER], each 1 or more"]
+Directions = Annotated[list[Literal["forward", "backward"]], MinLen(1)]
 Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
 Numbers = Annotated[str, StringConstraints(pattern=r"^\d+(,\d+)*$"), "numbers such as '0,1'"]
 Batches = Natural | Probability | None
@@ -350,7 +343,7 @@ JOBS: dict[str, type[Run]] = {
         input=File,
         sentence=Text,
         word=Annotated[str | int, "a word of the sentence, or its position from 0"],
-        layer=Literal["top"] | Annotated[int, Ge(0), "the number of a layer"],
+        layer=Literal["top"] | Layer,
         count=Count,
     ),
     "ontonotes": run(ldc=Folder, skeletons=Folder, out=Folder),

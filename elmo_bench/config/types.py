@@ -1,9 +1,10 @@
 """Whether a value is of a type, in pydantic's words, and how it is written on a command line."""
 
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -19,22 +20,13 @@ WORDS = {
 }
 
 
-class Misfit(NamedTuple):
-    """A part of a value that is wrong: its path in it, pydantic's kind of error, and what it must
-    be.
-    """
-
-    path: tuple[str, ...]
-    kind: str
-    reason: str
-
-
-def misfits(value: object, hint: Any) -> list[Misfit]:
-    """Return what is not of a type; a path is a text in a config, and a tuple a list.
+def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:
+    """Return the parts of a value that are not of a type: the path of each, pydantic's kind of
+    error and what it must be. A path is a text in a config, and a tuple a list.
 
     >>> from elmo_bench.files import Dropout
     >>> misfits({"a": 1}, dict[str, Dropout | bool])
-    [Misfit(path=('a',), kind='less_than', reason='be less than 1 or be true or false')]
+    [(('a',), 'less_than', 'be less than 1 or be true or false')]
     """
     try:
         _adapter(hint).validate_json(json.dumps(value, default=str))
@@ -42,7 +34,7 @@ def misfits(value: object, hint: Any) -> list[Misfit]:
         errors: dict[tuple[str, ...], list[Any]] = {}
         for each in error.errors():
             errors.setdefault(_path(value, each["loc"]), []).append(each)
-        return [Misfit(path, each[0]["type"], _words(each)) for path, each in errors.items()]
+        return [(path, each[0]["type"], _words(each)) for path, each in errors.items()]
     return []
 
 
@@ -69,9 +61,7 @@ def _words(errors: Sequence[Any]) -> str:
     """Return what a value must be by the errors of all alternatives of its type."""
     messages = [each["msg"].partition(" should ")[2] or each["msg"] for each in errors]
     said = " or ".join(dict.fromkeys(messages))
-    for theirs, ours in WORDS.items():
-        said = said.replace(theirs, ours)
-    return said
+    return re.sub("|".join(WORDS), lambda match: WORDS[match[0]], said)
 
 
 def shown(value: Any) -> str:

@@ -5,9 +5,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from omegaconf import DictConfig
 from rich.console import Console
@@ -28,33 +26,21 @@ KINDS = {
 }
 
 
-class Entry(NamedTuple):
-    """A file or folder below `cache_dir`; `size` is in bytes, `used` is its modification time."""
-
-    kind: str
-    path: Path
-    size: int
-    used: float
-
-
 def cache(cfg: DictConfig) -> None:
     """Remove the kinds in `clear`, except files in use by a run; print the remaining entries."""
     folder, chosen = check(cfg)
-    for entry in _entries(folder):
-        if entry.kind in chosen or "all" in chosen:
-            _remove(entry)
-    entries = [*_entries(folder)]
-    table = Table("kind", "", "name", "MB", "last used", show_footer=True, title=plain(str(folder)))
-    size = table.columns[3]
-    size.justify, size.footer = "right", f"{sum(entry.size for entry in entries) / 1e6:,.1f}"
-    for entry in entries:
-        when = f"{datetime.fromtimestamp(entry.used):%Y-%m-%d %H:%M}"
+    for kind, path in _entries(folder):
+        if kind in chosen or "all" in chosen:
+            _remove(kind, path)
+    rows = [(kind, path, _size(path) / 1e6) for kind, path in _entries(folder)]
+    table = Table("kind", "", "name", "MB", show_footer=True, title=plain(str(folder)))
+    table.columns[3].justify = "right"
+    table.columns[3].footer = f"{sum(size for _, _, size in rows):,.1f}"
+    for kind, path, size in rows:
         # The folder of a download is named by a hash; its file has the telling name.
-        files = entry.path.glob("[!.]*") if entry.kind == "elmo" else ()
-        name = next((path.name for path in files if path.suffix != ".lock"), entry.path.name)
-        table.add_row(
-            entry.kind, KINDS[entry.kind][0], plain(name), f"{entry.size / 1e6:,.1f}", when
-        )
+        files = path.glob("[!.]*") if kind == "elmo" else ()
+        name = next((file.name for file in files if file.suffix != ".lock"), path.name)
+        table.add_row(kind, KINDS[kind][0], plain(name), f"{size:,.1f}")
     Console(markup=False, emoji=False).print(table)
 
 
@@ -76,38 +62,27 @@ def check(cfg: DictConfig) -> tuple[Path, set[str]]:
     return folder, chosen
 
 
-def _entries(folder: Path) -> Iterator[Entry]:
-    """Yield our entries below the folder by kind, the least recently used first.
-
-    Files of other programs are not listed.
-    """
+def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the kind and the path of what is ours below the folder, not of other programs."""
     for kind, (_, name) in KINDS.items():
         paths = (folder if kind == "sample" else folder / kind).glob("*")
         ours = re.compile(rf"{name}|\.{name}-[a-z0-9_]{{8}}")  # or the scratch of a write
-        entries = []
-        for path in (path for path in paths if ours.fullmatch(path.name)):
-            with suppress(FileNotFoundError):  # a run has just removed it
-                entries.append(Entry(kind, path, _size(path), path.stat().st_mtime))
-        yield from sorted(entries, key=lambda entry: entry.used)
+        yield from ((kind, path) for path in sorted(paths) if ours.fullmatch(path.name))
 
 
 def _size(path: Path) -> int:
     size = 0
     for file in path.rglob("*") if path.is_dir() else (path,):
-        with suppress(FileNotFoundError):  # a run has just renamed it
+        with suppress(FileNotFoundError):  # a run has just renamed or removed it
             size += file.stat().st_size if file.is_file() else 0
     return size
 
 
-def _remove(entry: Entry) -> None:
-    path = entry.path
+def _remove(kind: str, path: Path) -> None:
     locks = (lock.with_suffix("") for lock in path.glob("*.lock"))  # downloads in progress
-    is_scratch = path.name.startswith(".")
-    if any(map(is_taken, (path, *locks))):
-        log.warning("%s is kept: a run is writing it", path)
-    elif path.is_dir() and (is_scratch or entry.kind == "layers"):
-        if not remove_unheld(path):
-            log.warning("%s is kept: a run is %s it", path, "writing" if is_scratch else "reading")
+    is_held = path.is_dir() and (kind == "layers" or path.name.startswith("."))
+    if any(map(is_taken, (path, *locks))) or (is_held and not remove_unheld(path)):
+        log.warning("%s is kept: a run is using it", path)
     elif path.is_dir():
         shutil.rmtree(path)
     else:

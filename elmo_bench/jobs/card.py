@@ -13,7 +13,7 @@ from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.launcher import ProcessLauncher, quoted, script
+from elmo_bench.config.launcher import ProcessLauncher, quoted, script
 
 log = logging.getLogger(__name__)
 ARCHIVE = "runs.tar.xz"

@@ -33,9 +33,9 @@ from elmo_bench.files import (
     watched,
     write_text,
 )
+from elmo_bench.files.signals import put_off
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
-from elmo_bench.signals import put_off
 from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)

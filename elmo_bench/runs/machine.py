@@ -4,7 +4,7 @@ import os
 import subprocess
 from typing import Any
 
-from elmo_bench import signals
+from elmo_bench.files import signals
 
 # Variables that mark a process as part of a distributed run. The runs of a sweep do not belong to
 # the distributed run that may have started it.

@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from elmo_bench import signals
+from elmo_bench.files import signals
 
 log = logging.getLogger(__name__)
 LOST = 255  # exit status that `multiprocessing` reports if its fork server has ended before

@@ -14,8 +14,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import IS_CLONE, __version__, signals
-from elmo_bench.files import read_json, write_json, write_text
+from elmo_bench import IS_CLONE, __version__
+from elmo_bench.files import read_json, signals, write_json, write_text
 
 from .read import BEGUN, ENDED, ERROR, Mix, read_result
 

@@ -23,7 +23,7 @@ from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from elmo_bench.files import atomic
-from elmo_bench.signals import stopped_behind
+from elmo_bench.files.signals import stopped_behind
 
 from .checkpoint import load, refusing
 from .processes import of_all

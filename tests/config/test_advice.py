@@ -44,7 +44,7 @@ def said(arguments: list[str]) -> str:
         ("encoder=none encoder.dir=/x", ""),
         ("+my.key=3", "there is no setting my; --help says how to list all settings"),
         ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),
-        ("bilm=small", "bilm is for job=pretrain: add that to the command"),
+        ("bilm=small", "bilm is a setting of job=pretrain: add that to the command"),
         ("+seed=3", "seed exists: write seed=3, without +"),
         ("seed=1,2", "seed=1,2 is several values: -m makes a run of each, and [a,b] is a list"),
         ("task=net", "Could not find 'task/net'; the options are coref, ner, snli, squad, srl, s"),

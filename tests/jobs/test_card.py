@@ -9,8 +9,7 @@ import pytest
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
-from elmo_bench import launcher
-from elmo_bench.config import inputs
+from elmo_bench.config import inputs, launcher
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs import card
 from elmo_bench.runs import Result, as_baseline, begin, collect, is_baseline, write_result

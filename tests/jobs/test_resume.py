@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo_bench.files.signals import Stopped
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
-from elmo_bench.signals import Stopped
 from elmo_bench.training import data, save_state
 from elmo_bench.training.module import TaskModule
 from tests import conftest

@@ -17,8 +17,8 @@ from markdown_it import MarkdownIt
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from elmo_bench.config.launcher import Outcome, print_outcomes
 from elmo_bench.files import PlainLines, plain, plain_lines
-from elmo_bench.launcher import Outcome, print_outcomes
 from elmo_bench.report import (
     Tables,
     as_csv,

@@ -14,7 +14,6 @@ from typing import Any
 NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 IN_SWEEP = "ELMO_BENCH_IN_SWEEP"  # set in runs of a sweep, which reports what ended them
 WATCH = 1.0  # seconds between two checks of the parent
-_advice: list[Callable[[], str]] = [lambda: "nothing was begun"]  # the last one is used
 _started: list[Callable[[], list[Popen]]] = []  # return processes of this run
 
 
@@ -38,11 +37,10 @@ def stop_in_a_line() -> None:
     owner = os.getpid()
 
     def stop(number: int, _: FrameType | None) -> None:
-        if os.getpid() != owner:  # a forked worker, which its parent ends
-            if number != signal.SIGINT:
-                os._exit(128 + number)
+        is_forked = os.getpid() != owner  # a worker, which its parent ends
+        if is_forked and number == signal.SIGINT:
             return
-        if not _is_first():  # the first process reports for all
+        if is_forked or not _is_first():  # the first process reports for all
             os._exit(128 + number)
         signal.signal(number, signal.SIG_DFL)
         for ask in _started:
@@ -50,13 +48,18 @@ def stop_in_a_line() -> None:
             for process in processes:
                 process.kill()  # safe, since files are written atomically
             processes.clear()  # otherwise Lightning, which watches them, kills this process
-        say(number, _advice[-1]())
+        say(number, "with resume=true the same command goes on from what it has kept")
         raise Stopped(128 + number)
 
-    for kind in NAMES:
-        if signal.getsignal(kind) is not signal.SIG_IGN:
-            signal.signal(kind, stop)
+    for kind in _heeded():
+        signal.signal(kind, stop)
     sys.unraisablehook = _unraisable
+
+
+def _heeded() -> dict[int, Any]:
+    """The handlers of the signals that are not ignored."""
+    handlers = {kind: signal.getsignal(kind) for kind in NAMES}
+    return {kind: each for kind, each in handlers.items() if each is not signal.SIG_IGN}
 
 
 @contextmanager
@@ -65,7 +68,7 @@ def put_off(note: Callable[[], object]) -> Iterator[None]:
     A second one takes effect at once.
     """
     came: list[int] = []
-    before = {kind: signal.getsignal(kind) for kind in NAMES}
+    before = _heeded()
 
     def restore() -> None:
         for kind, handler in before.items():
@@ -76,9 +79,8 @@ def put_off(note: Callable[[], object]) -> Iterator[None]:
         came.append(number)
         note()
 
-    for kind, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(kind, wait)
+    for kind in before:
+        signal.signal(kind, wait)
     try:
         yield
     finally:
@@ -92,11 +94,6 @@ def _unraisable(raised: Any) -> None:
     if isinstance(raised.exc_value, Stopped):
         os._exit(int(str(raised.exc_value)))
     sys.__unraisablehook__(raised)
-
-
-def advise(advice: Callable[[], str]) -> None:
-    """Set the advice that a signal prints from now on: what is kept, and how to continue."""
-    _advice.append(advice)
 
 
 def end_before_this(processes: Callable[[], list[Popen]]) -> None:

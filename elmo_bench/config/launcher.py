@@ -3,7 +3,7 @@
 A run that fails or is killed does not affect the others, and a run may use several devices
 (`trainer.devices`). Hydra's own launcher runs a whole sweep in one process, whose distributed
 process group would outlive the run that created it. `hydra_plugins/processes.py` shows this
-launcher to Hydra, which imports it at every start, so slow imports are inside functions.
+launcher to Hydra, which imports it at every start.
 """
 
 import contextlib
@@ -11,15 +11,13 @@ import itertools
 import logging
 import queue
 import shlex
-import shutil
 import signal
-import statistics
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +26,28 @@ from hydra.errors import CompactHydraException
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
 
-from elmo_bench import signals
+from elmo_bench.files import duration, is_taken, plain, signals
+from elmo_bench.runs import dev_figure, failure_sentence, finished, machine, settings, unfinished
+from elmo_bench.runs.processes import Processes
+
+from .check import dry_run_lines, faults
+from .inputs import same_run
 
 log = logging.getLogger(__name__)
 # Settings of the sweep that are not passed to its runs.
 OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")
+HINTS: dict[int, str] = {
+    signal.SIGKILL: ", which the system sends when memory runs out",
+    signal.SIGTERM: ", which SLURM sends at the time limit",
+}
 
 
 @dataclass
 class Outcome:
-    """The outcome of a run, whose files are in `folder`; `reason` says why it has no result.
-
-    `same_as` is the number of the sweep's first run with the same settings.
-    """
+    """The outcome of a run, whose files are in `folder`; `reason` says why it has no result."""
 
     overrides: list[str]
     status: str
@@ -49,12 +55,6 @@ class Outcome:
     seconds: float = 0.0
     reason: str = ""
     folder: Path | None = None
-    same_as: int | None = None
-
-    def share(self, first: "Outcome") -> None:
-        """Take over the outcome of the first run with the same settings."""
-        self.is_done, self.folder = first.is_done, first.folder
-        self.reason = "" if first.is_done else first.reason
 
 
 class ProcessLauncher(Launcher):
@@ -66,8 +66,6 @@ class ProcessLauncher(Launcher):
     """
 
     def __init__(self, n_jobs: int, prefix: str = "", fork: bool = True) -> None:
-        from elmo_bench.runs.processes import Processes
-
         self.n_jobs, self.asked, self.fork = n_jobs, prefix, fork
         self.prefix: list[str] = []
         # Shared by all launches: sweepers that search launch several times.
@@ -87,33 +85,16 @@ class ProcessLauncher(Launcher):
 
         The constructor does not check them, since Hydra wraps its exceptions in another message.
         """
-        from elmo_bench.runs import machine
-
-        if self.n_jobs < 1:
-            raise CompactHydraException(
-                f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more"
-            )
-        if not (self.asked or self.config.get("oversubscribe")):
-            try:
-                machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
-            except ValueError as error:
-                raise CompactHydraException(str(error)) from error
         try:
+            if self.n_jobs < 1:
+                raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
+            if not (self.asked or self.config.get("oversubscribe")):
+                machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
+            if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
+                raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
             self.prefix = shlex.split(self.asked)
         except ValueError as error:
-            raise CompactHydraException(
-                f"hydra.launcher.prefix={self.asked}: {error}; it is parsed as in a shell"
-            ) from error
-        if self.prefix and shutil.which(self.prefix[0]) is None:
-            raise CompactHydraException(
-                f"hydra.launcher.prefix={self.asked}, but the command {self.prefix[0]} was "
-                "not found"
-            )
-        if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
-            raise CompactHydraException(
-                "hydra.sweep.subdir cannot be changed: runs have numbered folders below "
-                "hydra.sweep.dir"
-            )
+            raise CompactHydraException(str(error)) from error
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
@@ -125,8 +106,7 @@ class ProcessLauncher(Launcher):
         """
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
-        numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
-        jobs = dict(zip(numbers, map(list, job_overrides), strict=True))
+        jobs = {number: [*each] for number, each in enumerate(job_overrides, initial_job_idx)}
         if self.config.get("dry_run"):
             self._dry_run(jobs, configs)
         self.outcomes |= self._run_all(jobs, configs)
@@ -138,13 +118,10 @@ class ProcessLauncher(Launcher):
         if self.processes.stopped and failed:
             log.info(rest)
             raise signals.Stopped(128 + self.processes.signal)
-        error = CompactHydraException(rest)
-        return [returned(outcome, error) for outcome in outcomes]
+        return [returned(outcome, CompactHydraException(rest)) for outcome in outcomes]
 
     def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
         """The configs of all jobs; raises CompactHydraException if any has invalid settings."""
-        from elmo_bench.config.check import faults
-
         load = self.hydra_context.config_loader.load_sweep_config
         configs = [load(self.config, [*overrides]) for overrides in job_overrides]
         if messages := dict.fromkeys(line for config in configs for line in faults(config)):
@@ -153,19 +130,12 @@ class ProcessLauncher(Launcher):
 
     def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
         """Log the jobs, and what they would read and keep; then exit."""
-        from elmo_bench.config.check import dry_run_lines
-
-        first: dict[str, int] = {}
         for number, overrides in jobs.items():
-            command = " ".join(overrides)
-            same = first.setdefault(command, number)
-            again = "" if same == number else f"  (the same run as #{same}: it runs once)"
-            log.info("#%d  %s%s", number, command, again)
-        folder = Path(self.config.hydra.sweep.dir)
+            log.info("#%d  %s", number, " ".join(overrides))
         with contextlib.suppress(OSError):  # what Hydra has created for the sweep
-            if [path.name for path in folder.iterdir()] == ["multirun.yaml"]:
-                (folder / "multirun.yaml").unlink()
-                folder.rmdir()
+            if [path.name for path in self._folder().iterdir()] == ["multirun.yaml"]:
+                (self._folder() / "multirun.yaml").unlink()
+                self._folder().rmdir()
         for line in dry_run_lines(configs):
             log.info(line)
         log.info("The settings of these %d runs are valid; nothing was run.", len(configs))
@@ -175,10 +145,8 @@ class ProcessLauncher(Launcher):
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
     ) -> dict[int, Outcome]:
         """Run the jobs, `n_jobs` at a time, and return their outcomes by number."""
-        from elmo_bench.files import duration
-
-        outcomes, killed = self._planned(jobs, configs)
-        slots, ended, lock = self._slots(configs), list[float](), threading.Lock()
+        outcomes, same, killed = self._planned(jobs, configs)
+        slots, lock = self._slots(configs), threading.Lock()
         if killed and max(jobs) > 0 and self.can_fork() and not self.processes.forks:
             self.processes.start_forks(preloaded(configs), self.environment(None))
 
@@ -192,64 +160,52 @@ class ProcessLauncher(Launcher):
                 outcome = Outcome(jobs[number], "failed", reason=str(error))
             finally:
                 slots.put(slot)
-            with lock:
-                ended.append(outcome.seconds)
-                line = time_left(ended, len(killed), self.n_jobs)
-            if line and not self.processes.stopped:
-                log.info("#%d %s in %s: %s", number, outcome.status, duration(ended[-1]), line)
+            if not self.processes.stopped:
+                log.info("#%d %s in %s", number, outcome.status, duration(outcome.seconds))
             return outcome
 
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
         with ThreadPoolExecutor(self.n_jobs) as pool, self.processes.stopped_by_signals():
             outcomes |= zip(killed, pool.map(run, killed), strict=True)
-        for outcome in outcomes.values():
-            if outcome.same_as is not None:
-                outcome.share((self.outcomes | outcomes)[outcome.same_as])
+        for number, first in same.items():
+            known, status = (self.outcomes | outcomes)[first], f"same run as #{first}"
+            outcomes[number] = replace(known, overrides=jobs[number], status=status, seconds=0.0)
         return outcomes
 
     def _planned(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
-    ) -> tuple[dict[int, Outcome], dict[int, Path | None]]:
-        """Return the outcomes of the jobs that need no run, and the folders of the killed runs that
-        the others resume; None for a job that begins anew.
+    ) -> tuple[dict[int, Outcome], dict[int, int], dict[int, Path | None]]:
+        """Return the outcomes of the jobs that have finished before, for each repeated job the
+        number of the first with its settings, and for each other one the folder of the killed run
+        that it resumes; None if it begins anew.
         """
-        from elmo_bench.config.inputs import same_run
-        from elmo_bench.runs import finished, settings, unfinished
-
         outputs = Path(self.config.outputs_dir).absolute()
         searched = [self._folder(), outputs] if self.config.resume else []
         finished_runs, killed_runs = finished(searched), unfinished(searched)
-        outcomes, killed = dict[int, Outcome](), dict[int, Path | None]()
+        outcomes, same, killed = dict[int, Outcome](), dict[int, int](), dict[int, Path | None]()
         for number, config in zip(jobs, configs, strict=True):
-            first = self.numbers.setdefault(settings(config), number)
-            if first != number:
-                status = f"same run as #{first}"
-                outcomes[number] = Outcome(jobs[number], status, same_as=first)
+            if (first := self.numbers.setdefault(settings(config), number)) != number:
+                same[number] = first
             elif folder := same_run(config, finished_runs):
                 outcomes[number] = Outcome(
                     jobs[number], "finished before", True, reason=str(folder), folder=folder
                 )
             else:
                 killed[number] = same_run(config, killed_runs)
-        return outcomes, killed
+        return outcomes, same, killed
 
     def _own_folder(self, number: int, killed: Path | None) -> Path:
-        """Reserve the folder of a run: that of the killed run it resumes, or a new one. This is
-        done when the run starts, since another sweep may write to the same folders meanwhile.
-
-        A new folder is named by the run's number, or by the next number whose folder has no result
-        and, with `resume`, no checkpoint of another run, and in which no other sweep's run goes on.
+        """Reserve the folder of a run: that of the killed run it resumes, or the next number's
+        without a result or, with `resume`, a checkpoint, in which no other sweep's run goes on. The
+        run is about to start, since another sweep may write to the same folders meanwhile.
         """
-        from elmo_bench.files import is_taken
-
         left = ("result.json", "last.ckpt") if self.config.resume else ("result.json",)
+
+        def is_free(path: Path) -> bool:
+            return not any((path / name).exists() for name in left) and not is_taken(path / "run")
+
         numbered = (self._folder() / str(n) for n in itertools.count(number))
-        free = (
-            path
-            for path in numbered
-            if not any((path / name).exists() for name in left) and not is_taken(path / "run")
-        )
-        choices = itertools.chain([killed] if killed else [], free)
+        choices = itertools.chain([killed] if killed else [], filter(is_free, numbered))
         folder = next(path for path in choices if path not in self.taken)
         self.taken.add(folder)
         return folder
@@ -271,8 +227,6 @@ class ProcessLauncher(Launcher):
 
         A slot has as many GPUs as the run that asks for most; `auto` asks for an equal share.
         """
-        from elmo_bench.runs import machine
-
         ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
         share = max(1, len(ours) // self.n_jobs)
         asked = [
@@ -289,8 +243,6 @@ class ProcessLauncher(Launcher):
 
     def _run(self, number: int, overrides: list[str], run_dir: Path, gpus: str | None) -> Outcome:
         """Run one job, unless the sweep was stopped."""
-        from elmo_bench.runs import failure_sentence
-
         if self.processes.stopped:
             return Outcome(overrides, "not started", reason="the sweep was stopped")
         run_dir.mkdir(parents=True, exist_ok=True)
@@ -316,16 +268,11 @@ class ProcessLauncher(Launcher):
         """The command of a single run, with the prefix."""
         hydra = self.config.hydra
         options = {"main": "--config-path", "command-line": "--config-dir"}
-        config = [
-            word
-            for source in hydra.runtime.config_sources
-            if source.provider in options
-            for word in (options[source.provider], source.path)
-        ]
+        sources = [each for each in hydra.runtime.config_sources if each.provider in options]
+        config = [word for each in sources for word in (options[each.provider], each.path)]
         config += ["--config-name", hydra.job.config_name]
-        ours = [
-            override for override in self.overrides() if not override.lstrip("+~").startswith(OURS)
-        ]
+        typed = self.overrides()
+        ours = [override for override in typed if not override.lstrip("+~").startswith(OURS)]
         own = [f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
         return [*self.prefix, sys.executable, script(), *config, *overrides, *ours, *own]
 
@@ -336,8 +283,6 @@ class ProcessLauncher(Launcher):
 
     def environment(self, gpus: str | None) -> dict[str, str]:
         """The environment of a run, with its share of the machine and the sweep as W&B group."""
-        from elmo_bench.runs import machine
-
         folder = Path(self.config.hydra.sweep.dir)
         shares = 1 if self.prefix else self.n_jobs
         return machine.environment(shares, gpus, f"{folder.parent.name}/{folder.name}")
@@ -378,62 +323,36 @@ def quoted(value: str) -> str:
 
 def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
     """The outcome of a run in Hydra's format."""
-    from elmo_bench.runs import dev_figure
-
     if not outcome.is_done or outcome.folder is None:
         return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)
     figure = dev_figure(outcome.folder)
     return JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=figure)
 
 
-def time_left(ended: Sequence[float], runs: int, at_once: int) -> str:
-    """Return how many of the runs have ended and how long the others take, given the seconds of
-    those that have; empty after the last.
-
-    >>> time_left([200.0, 20.0], 5, at_once=2)
-    '2 of 5, about 2.8 minutes left'
-    """
-    from elmo_bench.files import duration
-
-    left = runs - len(ended)
-    rest = duration(statistics.fmean(ended) * left / min(at_once, left)) if left else ""
-    return f"{len(ended)} of {runs}, about {rest} left" if left else ""
-
-
 def exit_status(code: int | None) -> str:
     """Return an exit status in words.
 
     `code` is negative or above 128 if a signal ended the process, and None if nobody knows.
+
+    >>> exit_status(3), exit_status(139)
+    ('exit status 3', 'killed by signal 11')
+    >>> exit_status(-9)
+    'killed by signal 9, which the system sends when memory runs out'
     """
     if code is None:
         return "its exit status is unknown: the process that forked it has ended"
-    if code > 128:  # a signal, as shells and srun report it
-        code = 128 - code
-    hints: dict[int, str] = {
-        signal.SIGKILL: ", which the system sends when memory runs out",
-        signal.SIGTERM: ", which SLURM sends at the time limit",
-    }
-    return f"killed by signal {-code}{hints.get(-code, '')}" if code < 0 else f"exit status {code}"
+    if (number := code - 128 if code > 128 else -code) <= 0:
+        return f"exit status {code}"
+    return f"killed by signal {number}{HINTS.get(number, '')}"
 
 
 def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
     """Print a table of runs: number, overrides that differ among runs, status, seconds, reason."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from elmo_bench.files import plain
-
     overrides = [{*outcome.overrides} for outcome in outcomes.values()]
     shared = set.intersection(*overrides) if len(overrides) > 1 else set()
     table = Table("", "run", "", "seconds", "")
-    for number, outcome in outcomes.items():
-        own = " ".join(override for override in outcome.overrides if override not in shared)
-        table.add_row(
-            str(number),
-            plain(own),
-            outcome.status,
-            f"{outcome.seconds:.0f}",
-            plain(outcome.reason),
-            style="" if outcome.is_done else "red",
-        )
+    for number, each in outcomes.items():
+        own = plain(" ".join(override for override in each.overrides if override not in shared))
+        row = (str(number), own, each.status, f"{each.seconds:.0f}", plain(each.reason))
+        table.add_row(*row, style="" if each.is_done else "red")
     Console(markup=False, emoji=False).print(table)
