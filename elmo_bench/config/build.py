@@ -39,7 +39,7 @@ from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import Bars, signals
 from elmo_bench.nn import Backbone
 from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores, devices
-from elmo_bench.text import Vocab, cached_vectors, forms, side_by_side
+from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
 from elmo_bench.training import AtomicCheckpoints
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
@@ -358,11 +358,13 @@ def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
     """Read the vectors of some words from the files of `vocab.vectors`; empty without files."""
     lowercase, files = cfg.vocab.lowercase, inputs.vectors(cfg)
     wanted = {form for word in words for form in forms(word, lowercase)}
-    folder = Path(cfg.cache_dir, "vectors").expanduser()
-    with Bars() as bars:  # a file may have millions of lines
-        watch = partial(bars.track, description="vocab.vectors, lines")
-        parts = [cached_vectors(file, wanted, folder, watch) for file in files]
-    for path, part in zip(files, parts, strict=True):
+    parts = []
+    for path in files:
+        with Bars() as bars:  # a file may have millions of lines
+            watch = partial(bars.track, description="vocab.vectors, lines")
+            rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
+        part = {word: table[row] for word, row in rows.items()}
+        parts.append(part)
         if not part:
             raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
         if lowercase is False and all(map(_is_lower, part)) and not all(map(_is_lower, wanted)):

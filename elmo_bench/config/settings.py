@@ -330,11 +330,10 @@ JOBS: dict[str, type[Run]] = {
     "embed": run(
         input=File,
         output=File,
-        layers=Literal["all", "top", "average", "mix"],
+        layers=Literal["all", "top", "mix"],
         result=File | None,
         place=Literal["input", "output"],
         dtype=Formatted,
-        sentence_to_index=bool,
         batch_tokens=Count,
     ),
     "evaluate": run(run_dir=Folder, checkpoint=File, split=Split),

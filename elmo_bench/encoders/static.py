@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.text import FALLBACK, Case, forms, read_table
+from elmo_bench.text import FALLBACK, Case, forms, read_vectors
 
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
 
@@ -37,11 +37,7 @@ class WordVectors(nn.Module):
     is_static = True  # reading a store would take as long
 
     def __init__(
-        self,
-        words: Mapping[str, int],
-        table: Float[Tensor, "N D"],
-        *,
-        lowercase: Case = FALLBACK,
+        self, words: Mapping[str, int], table: Float[Tensor, "N D"], *, lowercase: Case = FALLBACK
     ) -> None:
         super().__init__()
         if lowercase not in (True, False, FALLBACK):
@@ -69,8 +65,8 @@ class WordVectors(nn.Module):
         return self._row(word) != NO_VECTOR
 
     def _row(self, word: str) -> int:
-        rows = (self.words.get(form) for form in forms(word, self.lowercase))
-        return next((row for row in rows if row is not None), NO_VECTOR)
+        known = (self.words[form] for form in forms(word, self.lowercase) if form in self.words)
+        return next(known, NO_VECTOR)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Return all vectors as one group."""
@@ -97,7 +93,9 @@ def load(
             "encoder.vectors is empty: give a file of word vectors (GloVe, word2vec, fastText's "
             ".vec): encoder.vectors=FILE"
         )
-    words, table = read_table(Path(vectors).expanduser())
+    words, table = read_vectors(Path(vectors).expanduser())
+    if not words:
+        raise ValueError(f"{vectors}: no vectors in this file")
     if not pretrained:
         table[1:] = float(table[1:].std()) * torch.randn(len(table) - 1, table.shape[1]).numpy()
     return WordVectors(words, torch.from_numpy(table), lowercase=lowercase)

@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 KINDS = {
     "layers": ("layers of frozen encoders", r"(v\d+-)?e[0-9a-f]{12}-.+(?<!\.lock)"),
     "sample": ("sample corpora", r"sample-\d+-[0-9a-f]{10}"),
-    "vectors": ("word vectors of a corpus", r"[0-9a-f]{16}\.npz"),
     "elmo": ("downloaded biLMs", r"[0-9a-f]{12}"),
     "adapted": ("adapted biLMs", r"[0-9a-f]{16}"),
     "hashes": ("checksums of large files", r"[0-9a-f]{64}"),

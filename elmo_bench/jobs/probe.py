@@ -2,7 +2,7 @@
 5.3).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,16 +16,12 @@ from rich.console import Console
 
 from elmo_bench.config import build, inputs
 from elmo_bench.encoders.probing import (
-    Heads,
-    Probe,
-    Senses,
     Sentence,
-    Tags,
-    Text,
     Training,
     encoded,
     labelled,
-    measure,
+    measure_senses,
+    measure_tags,
     properties,
     read,
 )
@@ -49,17 +45,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     fingerprint = encoder.fingerprint()
     encoder.to(build.device(cfg))
     seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
-    with Bars() as progress:
-        texts = []
-        for split, split_sentences in sentences.items():
-            advance = _bar(progress, f"{split}: the encoder reads", len(split_sentences))
-            texts.append(encoded(encoder, split_sentences, advance))
-        measured = {}
-        for name in names:
-            built = _probe(cfg, name, *texts)
-            probe_seeds = seeds if built.is_random else seeds[:1]
-            advance = _bar(progress, f"{name}: the probes", encoder.num_layers * len(probe_seeds))
-            measured[name] = measure(built, encoder.num_layers, probe_seeds, advance)
+    measured = _measured(cfg, encoder, sentences, names, seeds)
     content = {
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
@@ -76,9 +62,32 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     figures = {}
     for name, probed in measured.items():
         figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]
-        layers = enumerate(probed["layers"])
-        figures |= {f"{name}/{layer}": fmean(by_seed["accuracy"]) for layer, by_seed in layers}
+        for layer, by_seed in enumerate(probed["layers"]):
+            figures[f"{name}/{layer}"] = fmean(by_seed["accuracy"])
     return figures
+
+
+def _measured(
+    cfg: DictConfig,
+    encoder: Any,
+    sentences: Mapping[str, Sequence[Sentence]],
+    names: Sequence[str],
+    seeds: Sequence[int],
+) -> dict[str, Any]:
+    """Return the figures of each property."""
+    training = Training(cfg.probe.steps, cfg.probe.lr, build.device(cfg))
+    num_probes = sum(1 if name == "sense" else len(seeds) for name in names) * encoder.num_layers
+    with Bars() as progress:
+        bar = progress.add_task("the encoder reads", total=sum(map(len, sentences.values())))
+        advance = partial(progress.advance, bar)
+        train, test = (encoded(encoder, part, advance) for part in sentences.values())
+        advance = partial(progress.advance, progress.add_task("the probes", total=num_probes))
+        return {
+            name: measure_senses(train, test, advance)
+            if name == "sense"
+            else measure_tags(name, train, test, training, seeds, advance)
+            for name in names
+        }
 
 
 def check(
@@ -98,21 +107,9 @@ def check(
     if not names:
         raise ValueError(
             f"probe.train: {paths['train']} and {paths['test']} share no property to probe; both "
-            "must have parts of speech, chunks, entities, heads or senses of predicates"
+            "must have parts of speech, chunks, entities or senses of predicates"
         )
     return build.encoder(cfg), paths, sentences, names
-
-
-def _bar(progress: Bars, description: str, total: int) -> Callable[[], None]:
-    """Add a progress bar and return the function that advances it."""
-    return partial(progress.advance, progress.add_task(description, total=total))
-
-
-def _probe(cfg: DictConfig, name: str, train: Text, test: Text) -> Probe:
-    if name == "sense":
-        return Senses(name, train, test)
-    training = Training(cfg.probe.steps, cfg.probe.lr, build.device(cfg))
-    return (Heads if name == "head" else Tags)(name, train, test, training)
 
 
 def _about(

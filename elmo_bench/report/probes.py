@@ -17,15 +17,15 @@ from .grid import Grid
 from .grids import points
 from .names import NONE, name
 
-TITLES = {"chunk": "chunks", "entity": "entities", "head": "heads", "pos": "POS", "sense": "senses"}
+TITLES = {"chunk": "chunks", "entity": "entities", "pos": "POS", "sense": "senses"}
 FIGURES = {"accuracy": "accuracy", "control": "control", "selectivity": "selectivity"}
 FIGURES["f1"] = "span F1"
 NAMED = ("name", "pretrained", "directions")  # settings that form an encoder's name
 CAPTION = (
     "Percent, mean ± standard deviation over seeds ({}); one figure where no chance is involved. "
-    "Layer 0 is the lowest. Baseline: the most frequent label of a word in training (distance to "
-    "its head, sense of its lemma). Selectivity: accuracy less that of the same probe on a control "
-    "task, in which each word type has a label at random (Hewitt and Liang 2019)."
+    "Layer 0 is the lowest. Baseline: the most frequent label of a word in training (sense of its "
+    "lemma). Selectivity: accuracy less that of the same probe on a control task, in which each "
+    "word type has a label at random (Hewitt and Liang 2019)."
 )
 
 Fraction = Annotated[float, Ge(0), Le(1)]

@@ -43,8 +43,6 @@ from .tokenize import (
     words_of as words_of,
 )
 from .vectors import (
-    cached_vectors as cached_vectors,
-    read_table as read_table,
     read_vectors as read_vectors,
     side_by_side as side_by_side,
 )

@@ -2,29 +2,22 @@
 separated by spaces or tabs, or in word2vec's text or binary format.
 """
 
-import hashlib
-import logging
-import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
 from io import BufferedIOBase
-from itertools import islice
 from pathlib import Path
 from reprlib import repr as shown
 
 import numpy as np
 
-from elmo_bench.files import BOM, alone, atomic, opened, read_arrays
+from elmo_bench.files import BOM, opened
 
 from .lines import decode, read_bytes, refuse_mark
 
-log = logging.getLogger(__name__)
-LINES = 1000  # lines whose numbers are parsed at once
-BLOCK = 1 << 22  # bytes of a binary file that are read at once
+LINES = 1000  # vectors that are converted at once
 WORD_BYTES, WIDTH = 10_000, 100_000  # limits of a binary file's words and vectors, for bad files
-FASTTEXT = b"\xba\x16\x4f\x2f"  # the first bytes of fastText's .bin
+LARGEST = float(np.finfo(np.float32).max)
 HEADER = re.compile(rb"\d{1,18} \d{1,18} *\n?")
 NUMBER = re.compile(rb"[-+]?(\d++\.?\d*+|\.\d++)(e[-+]?\d++)?", re.IGNORECASE)
 Numbered = Iterable[tuple[int, bytes]]  # lines
@@ -32,124 +25,40 @@ Block = tuple[list[str], np.ndarray]  # words, and their vectors of shape "words
 
 
 def read_vectors(
-    path: str | Path, wanted: Collection[str], watch: Callable[[Numbered], Numbered] = iter
-) -> dict[str, np.ndarray]:
-    """Return the vectors (float32) of the wanted words; the last of a repeated word counts.
+    path: str | Path,
+    wanted: Collection[str] | None = None,
+    watch: Callable[[Numbered], Numbered] = iter,
+) -> tuple[dict[str, int], np.ndarray]:
+    """Return the row of each wanted word (None: of all) and the table of their vectors.
+
+    The table is float32, and its row 0 zeros. The last vector of a repeated word counts.
 
     Files named .bin or .bin.gz are in word2vec's binary format, others are text. `watch` receives
-    the numbered lines of a text and yields them unchanged, so that it can show progress.
+    the numbered lines of a text and yields them unchanged, so that it can show progress. The file
+    is streamed, so memory holds only the table and the words.
 
     Raises FileNotFoundError, and ValueError, with file and line, for an invalid vector of a wanted
     word, a line with another number of fields than the first, or another number of vectors than a
     first line "count width" says.
     """
-    vectors: dict[str, np.ndarray] = {}
-    for words, table in _blocks(Path(path), wanted, watch):
-        pairs = zip(words, table, strict=True)
-        vectors |= {word: vector.copy() for word, vector in pairs if word in wanted}
-    return vectors
-
-
-def cached_vectors(
-    file: str, wanted: Collection[str], folder: Path, watch: Callable[[Numbered], Numbered] = iter
-) -> dict[str, np.ndarray]:
-    """Return what `read_vectors` returns, which is kept in `folder` for the other runs of a sweep.
-
-    It is read again if the file has changed, or if what was kept is damaged.
-    """
-    path = Path(file).expanduser()
-    about = path.stat()
-    text = "\n".join([f"{path.resolve()} {about.st_size} {about.st_mtime_ns}", *sorted(wanted)])
-    kept = folder / f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.npz"
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(alone(kept, f"another run is reading {file}: waiting for it"))
-        except OSError as error:  # the folder is read-only or full
-            log.warning("cannot cache the vectors of %s: %s", file, error)
-            return read_vectors(path, wanted, watch)
-        if (vectors := _read_kept(kept)) is None:
-            vectors = read_vectors(path, wanted, watch)
-            try:
-                with atomic(kept) as part:
-                    words = "".join(f"{word}\n" for word in vectors).encode()
-                    table = np.array([*vectors.values()], dtype=np.float32)
-                    np.savez(part, words=np.frombuffer(words, np.uint8), vectors=table)
-            except OSError as error:
-                log.warning("cannot cache the vectors of %s: %s", file, error)
-        return vectors
-
-
-def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
-    """Return kept words and their vectors; None if the file is missing or damaged."""
-    if not path.is_file():
-        return None
-    try:
-        kept = read_arrays(path)
-        words = kept["words"].tobytes().decode().split("\n")[:-1]
-        vectors = dict(zip(words, kept["vectors"], strict=True))
-    except (KeyError, OSError, ValueError) as error:
-        log.warning("%s is damaged (%s): reading the vectors again", path, error)
-        return None
-    with suppress(OSError):
-        os.utime(path)  # job=cache says when it was last read
-    return vectors
-
-
-class _Lines:
-    """The lines of a text of vectors, without its header and blank lines, and with spaces for tabs.
-
-    Iterating raises ValueError for another number of vectors than the header says, and in a file
-    without a header for a byte order mark within it.
-    """
-
-    def __init__(self, path: str | Path, watch: Callable[[Numbered], Numbered] = iter) -> None:
-        self.path, self.watch = path, watch
-        self.width = 0  # of a vector, as the header or the first vector has it
-        self.count: int | None = None  # of vectors, as the header says
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        blank = number = 0
-        for number, line in self.watch(read_bytes(self.path)):
-            line = line.replace(b"\t", b" ")
-            if number == 1 and HEADER.fullmatch(line):  # "count width", as word2vec has it
-                self.count, self.width = map(int, line.split())
-            elif line.isspace():
-                blank += 1
-            else:
-                # Published files with a header have words that begin with U+FEFF.
-                if self.count is None and line.startswith(BOM):
-                    refuse_mark(f"{self.path}:{number}")
-                yield number, line
-        if self.count is not None and (vectors := number - 1 - blank) != self.count:
-            raise ValueError(
-                f"{self.path}: its first line says {self.count} vectors, but the file has "
-                f"{vectors}: get the file again, or correct its first line"
-            )
-
-    def parted(self, number: int, line: bytes) -> tuple[str, bytes]:
-        """Return the word of a line and its numbers, separated by spaces."""
-        source = f"{self.path}:{number}"
-        word, _, values = line.rstrip(b" \n").partition(b" ")
-        fields = values.count(b" ") + 1 if values else 0
-        owner = "its first line says" if self.count is not None else "the first one has"
-        if (more := fields - self.width) > 0 and self.width:  # glove.840B has words with spaces
-            *beginning, values = values.split(b" ", more)
-            word = b" ".join([word, *beginning])
-            numbers = sum(bool(NUMBER.fullmatch(each)) for each in beginning)
-            # Many numbers are another vector, behind which the line feed is missing.
-            if numbers < more and (more < self.width or numbers < max(1, self.width - 1)):
-                fields -= more
-        elif not self.width:
-            self.width = fields
-        if not fields or fields != self.width:
-            raise ValueError(
-                f"{source}: a vector of {fields} numbers, but "
-                + (f"{owner} {self.width}" if self.width else "a line is a word and its numbers")
-            )
-        if b"  " in line[: len(word) + 2]:
-            raise ValueError(f"{source}: two spaces behind a word, but there must be one")
-        return decode(word, source), values
+    path = Path(path)
+    is_binary = path.name.removesuffix(".gz").endswith(".bin")
+    rows: dict[str, int] = {}
+    table, count = np.zeros((1, 1), dtype=np.float32), 1
+    for words, vectors in _binary_blocks(path) if is_binary else _text_blocks(path, wanted, watch):
+        if is_binary and wanted is not None:
+            vectors = vectors[[word in wanted for word in words]]
+            words = [word for word in words if word in wanted]
+        end = count + len(words)
+        if not rows:
+            table = np.zeros((end, vectors.shape[1]), dtype=np.float32)
+        elif end > len(table):  # grow in place, if the system can, to avoid a second table
+            table.resize((end + len(table) // 4, table.shape[1]), refcheck=False)
+        table[count:end] = vectors
+        rows.update(zip(words, range(count, end), strict=True))
+        count = end
+    table.resize((count, table.shape[1]), refcheck=False)
+    return rows, table
 
 
 def side_by_side(
@@ -169,48 +78,19 @@ def side_by_side(
     def scaled(vector: np.ndarray) -> np.ndarray:
         return vector / (np.linalg.norm(vector) or 1) if unit else vector
 
-    def joined(word: str) -> np.ndarray:
-        pairs = zip(files, gaps, strict=True)
-        parts = [scaled(vectors.get(word, gap)) for vectors, gap in pairs]
-        return np.concatenate(parts, dtype=np.float32)
-
-    words = dict.fromkeys(word for vectors in files for word in vectors)
-    return {word: joined(word) for word in words}
-
-
-def read_table(path: str | Path) -> tuple[dict[str, int], np.ndarray]:
-    """Read all vectors of a file; return each word's row, and the table (float32; row 0 is zeros).
-
-    Files named .bin or .bin.gz are in word2vec's binary format, others are text. The last vector of
-    a repeated word counts. The file is streamed, so memory holds only the table and the words.
-    Raises FileNotFoundError, or ValueError, with file and line, for an invalid vector or one whose
-    width differs from that of the first.
-    """
-    path = Path(path)
-    rows: dict[str, int] = {}
-    table, count = np.zeros((1, 1), dtype=np.float32), 1
-    for words, vectors in _blocks(path):
-        end = count + len(words)
-        if not rows:
-            table = np.zeros((end, vectors.shape[1]), dtype=np.float32)
-        elif end > len(table):  # grow in place, if the system can, to avoid a second table
-            table.resize((end + len(table) // 4, table.shape[1]), refcheck=False)
-        table[count:end] = vectors
-        rows.update(zip(words, range(count, end), strict=True))
-        count = end
-    if not rows:
-        raise ValueError(f"{path}: no vectors in this file")
-    table.resize((count, table.shape[1]), refcheck=False)
-    return rows, table
+    return {
+        word: np.concatenate(
+            [scaled(part.get(word, gap)) for part, gap in zip(files, gaps, strict=True)],
+            dtype=np.float32,
+        )
+        for word in dict.fromkeys(word for part in files for word in part)
+    }
 
 
-def _blocks(
-    path: Path, wanted: Collection[str] | None = None, watch: Callable[[Numbered], Numbered] = iter
+def _text_blocks(
+    path: Path, wanted: Collection[str] | None, watch: Callable[[Numbered], Numbered]
 ) -> Iterator[Block]:
-    """Yield the vectors of a file: all, or of a text those of the wanted words."""
-    if path.name.removesuffix(".gz").endswith(".bin"):
-        yield from _binary_blocks(path)
-        return
+    """Yield the vectors of a text: all, or those of the wanted words."""
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted or ()}
     lines = _Lines(path, watch)
     words, fields = list[str](), list[tuple[int, bytes]]()  # line and numbers, as they stand
@@ -234,100 +114,126 @@ def _blocks(
         yield words, _numbers(fields, lines.width, path)
 
 
+class _Lines:
+    """The lines of a text of vectors, without its header and blank lines, and with spaces for tabs.
+
+    Iterating raises ValueError for another number of vectors than the header says, and in a file
+    without a header for a byte order mark within it.
+    """
+
+    def __init__(self, path: Path, watch: Callable[[Numbered], Numbered]) -> None:
+        self.path, self.watch = path, watch
+        self.width = 0  # of a vector, as the header or the first vector has it
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        count, vectors = None, 0
+        for number, line in self.watch(read_bytes(self.path)):
+            line = line.replace(b"\t", b" ")
+            if number == 1 and HEADER.fullmatch(line):  # "count width", as word2vec has it
+                count, self.width = map(int, line.split())
+            elif not line.isspace():
+                # Published files with a header have words that begin with U+FEFF.
+                if count is None and line.startswith(BOM):
+                    refuse_mark(f"{self.path}:{number}")
+                vectors += 1
+                yield number, line
+        if count not in (None, vectors):
+            raise ValueError(
+                f"{self.path}: its first line says {count} vectors, but the file has {vectors}: "
+                "get the file again, or correct its first line"
+            )
+
+    def parted(self, number: int, line: bytes) -> tuple[str, bytes]:
+        """Return the word of a line and its numbers, separated by spaces."""
+        source = f"{self.path}:{number}"
+        word, _, values = line.rstrip(b" \n").partition(b" ")
+        fields = values.count(b" ") + 1 if values else 0
+        self.width = self.width or fields
+        if (more := fields - self.width) > 0:  # glove.840B has words with spaces
+            *beginning, values = values.split(b" ", more)
+            # As many as a vector has are one, behind which the line feed is missing.
+            if more < self.width and all(beginning) and not all(map(NUMBER.fullmatch, beginning)):
+                word, more = b" ".join([word, *beginning]), 0
+        if more or not fields:
+            raise ValueError(
+                f"{source}: a vector of {fields} numbers, but a line must be a word and "
+                f"{self.width or 'its'} numbers, separated by single spaces or tabs"
+            )
+        return decode(word, source), values
+
+
 def _numbers(fields: Sequence[tuple[int, bytes]], width: int, path: Path) -> np.ndarray:
-    """Return the vectors of lines with these numbers."""
+    """Return the vectors of lines with these numbers. Raises ValueError, with file and line, for
+    what is no number, or beyond float32.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # numpy warns of non-numbers
             joined = b" ".join(values for _, values in fields)
-            numbers = np.fromstring(joined, dtype=np.float32, sep=" ")
-        if not np.isfinite(numbers).all():
-            raise ValueError  # the except block finds the line
-        return numbers.reshape(len(fields), width)
+            numbers = np.fromstring(joined, dtype=np.float32, sep=" ").reshape(len(fields), width)
     except (DeprecationWarning, ValueError):
-        return np.stack([_vector(values, f"{path}:{number}") for number, values in fields])
-
-
-def _vector(values: bytes, source: str) -> np.ndarray:
-    """Parse numbers of a file; raises ValueError for non-numbers and values beyond float32."""
-    fields = values.split(b" ")
-    try:
-        if b"_" in values:  # float would read 0_5 as 5; of bytes it reads no other digits than 0-9
-            wrong = next(each for each in fields if b"_" in each)
-            raise ValueError(f"{shown(wrong.decode(errors='replace'))} is not a number")
-        with np.errstate(over="ignore"):
-            vector = np.array([*map(float, fields)]).astype(np.float32)
-    except ValueError as error:
-        raise ValueError(f"{source}: {error}") from error
-    if not np.isfinite(vector).all():
-        number = fields[int(np.isfinite(vector).argmin())].decode()
-        raise ValueError(f"{source}: {number!r} is not a finite number in float32")
-    return vector
+        numbers = np.array([[np.nan]])
+    if np.isfinite(numbers).all():
+        return numbers
+    number, value = next(
+        (number, value)
+        for number, values in fields
+        for value in values.split(b" ")
+        if not NUMBER.fullmatch(value) or abs(float(value)) > LARGEST
+    )
+    said = shown(value.decode(errors="replace"))
+    raise ValueError(f"{path}:{number}: {said} is not a finite number in float32")
 
 
 def _binary_blocks(path: Path) -> Iterator[Block]:
-    """Yield blocks of word2vec's binary format: a line "count width", then words and float32
+    """Yield the vectors of word2vec's binary format: a line "count width", then words and float32
     numbers.
 
-    A blank separates a word from its numbers; some writers add a line feed after all vectors.
+    A blank separates a word from its numbers. Some writers add a line feed after each vector: if
+    only some have one, bytes are missing or were added.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     with opened(path) as file:
         count, width = _binary_sizes(file, path)
-        vectors = _binary_vectors(file, path, count, width)
-        while block := list(islice(vectors, LINES)):
-            words, stacked = [word for word, _ in block], np.stack([vector for _, vector in block])
-            if not (finite := np.isfinite(stacked).all(1)).all():
-                word = words[int(finite.argmin())]
-                raise ValueError(
-                    f"{path}: the vector of {word!r} contains a number that is not finite"
-                )
-            yield words, stacked
+        damage = f"{path}: its first line says {count} words and vectors of {width} numbers, but "
+        end = b""  # of each vector
+        for first in range(1, count + 1, LINES):
+            words, vectors = [], []
+            for number in range(first, min(first + LINES, count + 1)):
+                word, vector = _word(file), file.read(4 * width)
+                if number == 2 and word.startswith(b"\n"):
+                    end = b"\n"
+                is_next = number == 1 or word.startswith(end)
+                word = word.removeprefix(end)
+                if len(vector) < 4 * width or not is_next or b"\n" in word:
+                    raise ValueError(f"{damage}bytes are missing or too many at vector {number}")
+                words.append(decode(word, f"{path}, word {number}"))
+                vectors.append(vector)
+            numbers = np.frombuffer(b"".join(vectors), "<f4").reshape(len(words), width)
+            if not (finite := np.isfinite(numbers).all(1)).all():
+                word_ = words[int(finite.argmin())]
+                raise ValueError(f"{path}: the vector of {word_!r} has a number that is not finite")
+            yield words, numbers
+        if file.read(2) not in ((end,) if count > 1 else (b"", b"\n")):
+            raise ValueError(f"{damage}bytes are missing or too many at its end")
 
 
 def _binary_sizes(file: BufferedIOBase, path: Path) -> tuple[int, int]:
-    header = file.readline(100)
-    if header.startswith(FASTTEXT):
-        raise ValueError(f"{path}: a fastText model; use its .vec file")
-    sizes = header.split()
+    """Return how many words a file has, and of how many numbers their vectors are."""
+    sizes = file.readline(100).split()
     if len(sizes) != 2 or not all(map(bytes.isdigit, sizes)) or not 0 < int(sizes[1]) <= WIDTH:
         raise ValueError(
-            f"{path}: not word2vec's binary format, which begins with a line of two "
-            "numbers, the number of words and the size of a vector (the name of a text "
-            "file must not end in .bin)"
+            f"{path}: not word2vec's binary format, which begins with a line of two numbers, the "
+            "number of words and the size of a vector: of fastText use the .vec file, and give "
+            "text a name that does not end in .bin"
         )
     return int(sizes[0]), int(sizes[1])
 
 
-def _binary_vectors(
-    file: BufferedIOBase, path: Path, count: int, width: int
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield words and vectors; raises ValueError if the first line has other sizes, or for a line
-    feed after some of the vectors only.
-    """
-    end = b""  # of each vector
-    lie = f"{path}: its first line says {count} words and vectors of {width} numbers, but"
-    rest, start = b"", 0
-    for number in range(1, count + 1):
-        while (blank := rest.find(b" ", start, start + WORD_BYTES)) < 0 or (
-            len(rest) <= blank + 4 * width
-        ):
-            if blank < 0 and len(rest) - start >= WORD_BYTES:
-                raise ValueError(f"{lie} word {number} does not end")
-            if not (more := file.read(BLOCK)):
-                raise ValueError(f"{lie} the file ends inside vector {number}")
-            rest, start = rest[start:] + more, 0
-        word = rest[start:blank]
-        if number == 2 and word.startswith(b"\n"):
-            end = b"\n"
-        if (number > 1 and not word.startswith(end)) or b"\n" in (word := word[len(end) :]):
-            raise ValueError(
-                f"{path}: a line feed follows some vectors, but not vector {number - 1}: a byte is "
-                "missing or was added: get the file again"
-            )
-        yield decode(word, f"{path}, word {number}"), np.frombuffer(rest, "<f4", width, blank + 1)
-        start = blank + 1 + 4 * width
-    tail = rest[start:] + file.read(WORD_BYTES)
-    if tail not in ((end,) if count > 1 else (b"", b"\n")):
-        raise ValueError(f"{lie} {'more data follows these' if tail else 'its end is missing'}")
+def _word(file: BufferedIOBase) -> bytes:
+    """Read up to the next blank, or to the limit of a word."""
+    word = b""
+    while len(word) < WORD_BYTES and (byte := file.read(1)) not in (b" ", b""):
+        word += byte
+    return word

@@ -1,35 +1,24 @@
 """What is made from a config."""
 
-import errno
-
 import pytest
 
 from elmo_bench.config import build
 from elmo_bench.files import progress
 from elmo_bench.runs import machine
 from elmo_bench.text import Vocab
-from elmo_bench.text import vectors as files
 from tests.conftest import composed
 
 
-def test_word_vectors_are_read_once(tmp_path, monkeypatch):
-    """By all runs that want the same words of the same file; of a changed file again."""
-    path, reads, read = tmp_path / "v.txt", [], files.read_vectors
-    path.write_text("the 1 2\n. 3 4\n\u00e9t\u00e9 5 6\n")
-    monkeypatch.setattr(files, "read_vectors", lambda *args: reads.append(1) or read(*args))
-    cfg = composed(f"vocab.vectors={path}", f"cache_dir={tmp_path}", "vocab.lowercase=true")
-    for _ in range(2):
-        vectors = build.vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
-        assert {word: vector.tolist() for word, vector in vectors.items()} == {
-            "the": [1, 2],
-            "\u00e9t\u00e9": [5, 6],
-        }
-        assert {vector.dtype.name for vector in vectors.values()} == {"float32"}
-    assert len(reads) == 1
-    build.vectors(cfg, ["The", "."])
-    path.write_text("the 7 8\n")
-    assert build.vectors(cfg, ["The", "."])["the"].tolist() == [7, 8]
-    assert len(reads) == 3
+def test_word_vectors(tmp_path):
+    """Of the forms in which words are looked up."""
+    (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\n\u00e9t\u00e9 5 6\n")
+    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", "vocab.lowercase=true")
+    vectors = build.vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
+    assert {word: vector.tolist() for word, vector in vectors.items()} == {
+        "the": [1, 2],
+        "\u00e9t\u00e9": [5, 6],
+    }
+    assert {vector.dtype.name for vector in vectors.values()} == {"float32"}
 
 
 def test_the_reading_of_word_vectors_says_how_far_it_is(tmp_path, monkeypatch, caplog):
@@ -51,42 +40,6 @@ def test_the_reading_of_word_vectors_says_how_far_it_is(tmp_path, monkeypatch, c
 def test_a_module_that_cannot_read(name, said):
     with pytest.raises(ValueError, match=f"^{said}$"):
         build.task_files(composed(f"task.data={name}"))
-
-
-@pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "shape"])
-def test_kept_vectors_that_are_damaged_are_read_again(tmp_path, caplog, damage):
-    (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\n")
-    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}")
-    expected = build.vectors(cfg, ["the", "."])
-    (kept,) = (tmp_path / "vectors").glob("*.npz")
-    whole = kept.read_bytes()
-    vector = whole.index(expected["the"].tobytes())
-    content = {
-        "cut": whole[:-30],
-        "emptied": b"",
-        "flipped": whole[:vector] + b"\x01" + whole[vector + 1 :],
-        "shape": whole.replace(b"(2, 2)", b"(1, 2)"),
-    }[damage]
-    assert content != whole
-    for _ in range(2):
-        kept.write_bytes(content)
-        again = build.vectors(cfg, ["the", "."])
-        assert {word: vector.tolist() for word, vector in again.items()} == {
-            word: vector.tolist() for word, vector in expected.items()
-        }
-        assert f"{kept} is damaged" in caplog.text
-        assert kept.read_bytes() == whole
-
-
-def test_vectors_that_cannot_be_kept(tmp_path, monkeypatch, caplog):
-    def refused(*_, **__):
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    (tmp_path / "v.txt").write_text("the 1 2\n")
-    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}/cache")
-    monkeypatch.setattr("os.mkdir", refused)
-    assert build.vectors(cfg, ["the"])["the"].tolist() == [1, 2]
-    assert "v.txt: [Errno 30] Read-only file system" in caplog.text
 
 
 def test_no_file_of_word_vectors(tmp_path):

@@ -39,7 +39,6 @@ WRONG = {
     "encoder.lowercase=no, but it must be true, false or fallback": ("vectors.txt", "lowercase"),
     "encoder.pooling=middle, but it must be first, last or mean": ("any", "pooling"),
     "encoder.dtype=float64, but it must be float32, bfloat16 or float16": ("any", "dtype"),
-    "encoder.attention=fast, but it must be sdpa, eager or flash_attention_2": ("any", "attention"),
 }
 SCRIPT = """
 import sys

@@ -6,7 +6,6 @@ import copy
 import functools
 import itertools
 import json
-import logging
 import pickle
 import random
 import shutil
@@ -33,6 +32,7 @@ ODD = [
     ["Filirn", ",", "Skahakrat", "'s", "lyrics", "!"],
 ]
 NAMES = [*models.ARCHITECTURES]
+DIFFERENT = ["bert", "deberta_v2", "gpt2", "t5"]
 WINDOW = 14  # of a small one
 DENSE = "encoder.layer.1.output.dense.weight"
 
@@ -154,7 +154,7 @@ def equal(layers, expected, tolerance=1e-5):
 
 @pytest.mark.parametrize(
     ("name", "pooling"),
-    [*itertools.product(NAMES, ("first", "last", "mean"))],
+    [*((name, "first") for name in NAMES), *itertools.product(DIFFERENT, ("last", "mean"))],
 )
 def test_every_word_and_layer(encoders, folders, sentences, name, pooling):
     """Alone, in a batch, over windows, and some layers alone."""
@@ -212,23 +212,13 @@ def test_a_batch_may_be_cut(encoders, sentences):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "deberta_v2"])
-def test_words_without_pieces(folders, name, caplog):
-    """They are zeros and change nothing of the others; one line says so."""
-    encoder = Transformer(model=folders[name])
-    with caplog.at_level(logging.WARNING):
-        layers = encode(encoder, [["", "Ann", " ", "sings", ""], [""], ["Go"]])
-        encode(encoder, [[""]])
-    assert [record.message.split(" words")[0] for record in caplog.records] == ["4"]
-    assert not layers[0][:, [0, 2, 4]].any()
+def test_words_without_pieces(encoders, name):
+    """They are zeros and change nothing of the others."""
+    encoder, empty = encoders(name), ["\x00", "\u200b", "\ufffd"] if name == "bert" else []
+    layers = encode(encoder, [["", "Ann", " ", "sings", "", *empty], [""], ["Go"]])
+    assert not layers[0][:, [0, 2, *range(4, 5 + len(empty))]].any()
     assert not layers[1].any()
     equal(layers[0][:, [1, 3]], encode(encoder, [["Ann", "sings"]])[0])
-
-
-def test_control_characters_and_half_a_surrogate_pair(encoders):
-    encoder = encoders("bert")
-    layers = encode(encoder, [["\x00", "Ann", "\u200b", "\ufffd"]])[0]
-    assert not layers[:, [0, 2, 3]].any()
-    equal(layers[:, [1]], encode(encoder, [["Ann"]])[0])
     equal(*(encode(encoder, [["a", word]])[0] for word in ("b\ud800", "b?")))
 
 
@@ -247,23 +237,6 @@ def test_a_word_of_10_000_characters(encoders, folders, name, pooling):
     )
 
 
-@pytest.mark.parametrize("name", ["modernbert", "gpt2", "bert", "t5"])
-def test_the_final_norm(encoders, folders, sentences, name):
-    raw, normed = (
-        encode(encoders(name, final_norm=value), sentences[:1])[0] for value in (False, True)
-    )
-    equal(raw[:-1], normed[:-1])
-    if name == "bert":  # has none
-        equal(raw[-1], normed[-1])
-    else:
-        assert (raw[-1] - normed[-1]).abs().max() > 0.1
-    if name in ("modernbert", "gpt2"):
-        about = {"causal": name == "gpt2", "tie_last_hidden_states": False}
-        equal(
-            raw, plain(folders[name], sentences[0], "last" if name == "gpt2" else "first", **about)
-        )
-
-
 def test_a_model_of_which_no_blocks_can_be_told(lines, tmp_path):
     """ALBERT has one block for all layers: all of it runs, and is one group."""
     tokens = models.tokenizer("BertTokenizer", lines)
@@ -275,8 +248,6 @@ def test_a_model_of_which_no_blocks_can_be_told(lines, tmp_path):
     layers = encoder(encoder.prepare([ODD[2]]), [2, 0])[:, 0].detach()
     equal(layers, plain(tmp_path, ODD[2], "last")[[2, 0]])
     assert len(encoder.parameter_groups()) == 1
-    with pytest.raises(ValueError, match=r"encoder.final_norm=false"):
-        Transformer(model=tmp_path, final_norm=False)
 
 
 def test_a_model_that_reads_padding(lines, sentences, tmp_path):
@@ -293,7 +264,7 @@ def test_a_model_that_reads_padding(lines, sentences, tmp_path):
         equal(batch[:, row, : len(sentence)], plain(tmp_path, sentence, "first"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*DIFFERENT, "modernbert"])
 def test_fine_tuning(folders, sentences, name):
     """The gradient reaches every layer below the highest one, with and without checkpoints; groups
     go from the top down.
@@ -348,7 +319,7 @@ def test_low_precision(folders, encoders, sentences, name, dtype):
     assert (layers.float() - near).norm() < 0.1 * near.norm()
 
 
-def test_a_fingerprint(folders, lines, tmp_path):
+def test_a_fingerprint(folders, tmp_path):
     """Another with whatever changes a number; the same for the same files, wherever they are and
     whatever was read.
     """
@@ -362,21 +333,15 @@ def test_a_fingerprint(folders, lines, tmp_path):
         == Transformer(model=copied).fingerprint()
         == copy.deepcopy(base).fingerprint()
     )
-    others = [
-        {"pooling": "mean"},
-        {"dtype": "bfloat16"},
-        {"window": 32},
-        {"final_norm": False},
-        {"attention": "eager"},
-    ]
+    others = [{"pooling": "mean"}, {"dtype": "bfloat16"}, {"window": 32}]
     prints = {Transformer(model=folders["bert"], **settings).fingerprint() for settings in others}
-    prints |= {Transformer(model=folders[name]).fingerprint() for name in ("electra", "distilbert")}
+    prints.add(Transformer(model=folders["electra"]).fingerprint())
     torch.manual_seed(0)
     prints.add(Transformer(model=folders["bert"], pretrained=False).fingerprint())
     with torch.no_grad():
         base.model.encoder.layer[0].output.dense.bias[0] += 1
     prints.add(base.fingerprint())
-    assert len(prints | {first}) == len(others) + 5
+    assert len(prints | {first}) == len(others) + 4
 
 
 def test_it_may_be_copied_and_sent(encoders, sentences):
@@ -400,10 +365,6 @@ def test_it_may_be_copied_and_sent(encoders, sentences):
         ({"model": None}, r"encoder\.model is empty"),
         ({"window": 2}, r"encoder\.window=2, but .* 2 special tokens and at most 512"),
         ({"window": 513}, r"encoder\.window=513, .* at most 512"),
-        (
-            {"attention": "flash_attention_2", "dtype": "bfloat16"},
-            r"encoder\.attention=flash_attention_2 needs the package flash-attn, a GPU",
-        ),
     ],
 )
 def test_settings_that_it_does_not_have(folders, settings, message):
@@ -411,21 +372,16 @@ def test_settings_that_it_does_not_have(folders, settings, message):
         Transformer(**({"model": folders["bert"]} | settings))
 
 
-def test_a_model_that_is_not_there(tmp_path):
-    for name in (tmp_path / "nothing", "./nothing", "~/nothing/at/all", "a/b/c"):
-        with pytest.raises(FileNotFoundError, match=r"encoder\.model=.*no such folder"):
-            Transformer(model=name)
-    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
-        Transformer(model=tmp_path)
-
-
-def test_no_network(monkeypatch):
+def test_a_model_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        OSError,
-        match=r"encoder\.model=nobody/nothing cannot be loaded: .*the hub cannot be reached",
-    ):
-        Transformer(model="nobody/nothing")
+    for name in (tmp_path / "nothing", "./nothing", "~/nothing/at/all", "nobody/nothing"):
+        with pytest.raises(
+            OSError, match=r"^encoder\.model=.*nothing.* cannot be loaded: there is no"
+        ):
+            Transformer(model=name)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"^encoder\.model=.*config\.json"):
+        Transformer(model=tmp_path)
 
 
 @pytest.fixture
@@ -461,7 +417,7 @@ def test_damaged_files_are_named(broken, name):
     content = (broken / name).read_bytes()
     generator = random.Random(name)
     errors = []
-    for _ in range(25):
+    for _ in range(8):
         damaged = bytearray(content)
         for _ in range(3):
             damaged[generator.randrange(len(content))] = generator.choice(b'"[]{}:,019-ex')
@@ -564,39 +520,15 @@ def test_an_index_names_safetensors_alone(broken, name):
             Transformer(model=broken)
 
 
-def test_flash_attention_is_one_word_passed_on(folders, monkeypatch):
-    monkeypatch.setattr("transformers.utils.is_flash_attn_2_available", lambda: True)
-    words = []
-
-    def chosen(model, word):
-        words.append(word)
-        model.config._attn_implementation_internal = word
-
-    monkeypatch.setattr(transformers.PreTrainedModel, "set_attn_implementation", chosen)
-    encoder = Transformer(model=folders["bert"], dtype="bfloat16", attention="flash_attention_2")
-    assert words == ["flash_attention_2"]
-    with pytest.raises(ValueError, match="runs only on a GPU, not with trainer=cpu"):
-        encoder(encoder.prepare([["a"]]))
-
-
-def test_a_tokenizer_with_a_limit_that_leaves_no_room(broken):
-    path = broken / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": -5}))
-    with pytest.raises(
-        ValueError, match=r"encoder\.window=null is -5, .* 2 special tokens and at most 512"
-    ):
-        Transformer(model=broken)
-    assert Transformer(model=broken, window=WINDOW).window == WINDOW
-
-
 def test_a_tokenizer_of_another_model(broken, folders, lines):
     large = transformers.GPT2Tokenizer().train_new_from_iterator(
         [*lines, "zzz 999"], vocab_size=900, show_progress=False
     )
     large.save_pretrained(broken)
-    encoder = Transformer(model=broken)
-    with pytest.raises(ValueError, match=r"subword .* to \d+, but the model .* only 384"):
-        encoder.prepare([line.split() for line in lines])
+    with pytest.raises(
+        ValueError, match=r"has more subwords than the model has embeddings \(384\)"
+    ):
+        Transformer(model=broken)
 
 
 def test_without_the_package(monkeypatch):

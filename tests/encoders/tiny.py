@@ -1,4 +1,4 @@
-"""Small random models of eight architectures in folders, with tokenizers trained on the sample's
+"""Small random models of seven architectures in folders, with tokenizers trained on the sample's
 text.
 """
 
@@ -12,72 +12,25 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from elmo_bench.sample import files
 
 ENTRIES = 384  # of a vocabulary
-SIZES = {
-    "vocab_size": ENTRIES,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-}
+LAYERS = {"vocab_size": ENTRIES, "num_hidden_layers": 3, "num_attention_heads": 4}
+SIZES = LAYERS | {"hidden_size": 32, "intermediate_size": 48}
 POSITIONS = {"max_position_embeddings": 512}
 SPREAD = {"initializer_range": 0.3}  # wide: layers and contexts differ
+DEBERTA = {"relative_attention": True, "position_buckets": 16, "norm_rel_ebd": "layer_norm"}
+DEBERTA |= {"share_att_key": True, "pos_att_type": ["p2c", "c2p"]}
+DEBERTA |= {"position_biased_input": False, "type_vocab_size": 0}
+MODERNBERT = {"local_attention": 16, "global_attn_every_n_layers": 2}
+GPT2 = {"vocab_size": ENTRIES, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 512}
+T5 = {"vocab_size": ENTRIES, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4}
+BERT = SIZES | POSITIONS | SPREAD
 ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {  # config, tokenizer, settings
-    "bert": ("BertConfig", "BertTokenizer", SIZES | POSITIONS | SPREAD),
-    "roberta": (
-        "RobertaConfig",
-        "RobertaTokenizer",
-        SIZES | SPREAD | {"max_position_embeddings": 514},
-    ),
-    "deberta_v2": (
-        "DebertaV2Config",
-        "DebertaV2Tokenizer",
-        SIZES
-        | POSITIONS
-        | SPREAD
-        | {
-            "relative_attention": True,
-            "position_buckets": 16,
-            "norm_rel_ebd": "layer_norm",
-            "share_att_key": True,
-        }
-        | {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0},
-    ),
-    "modernbert": (
-        "ModernBertConfig",
-        "neox",
-        SIZES | POSITIONS | SPREAD | {"local_attention": 16, "global_attn_every_n_layers": 2},
-    ),
-    "gpt2": (
-        "GPT2Config",
-        "GPT2Tokenizer",
-        SPREAD
-        | {"vocab_size": ENTRIES, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 512},
-    ),
-    "t5": (
-        "T5Config",
-        "T5Tokenizer",
-        {
-            "vocab_size": ENTRIES,
-            "d_model": 32,
-            "d_kv": 8,
-            "d_ff": 48,
-            "num_layers": 3,
-            "num_heads": 4,
-            "initializer_factor": 0.3,
-        },
-    ),
-    "distilbert": (
-        "DistilBertConfig",
-        "BertTokenizer",
-        SPREAD
-        | POSITIONS
-        | {"vocab_size": ENTRIES, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48},
-    ),
-    "electra": (
-        "ElectraConfig",
-        "BertTokenizer",
-        SIZES | POSITIONS | SPREAD | {"embedding_size": 16},
-    ),
+    "bert": ("BertConfig", "BertTokenizer", BERT),
+    "roberta": ("RobertaConfig", "RobertaTokenizer", BERT | {"max_position_embeddings": 514}),
+    "deberta_v2": ("DebertaV2Config", "DebertaV2Tokenizer", BERT | DEBERTA),
+    "modernbert": ("ModernBertConfig", "neox", BERT | MODERNBERT),
+    "gpt2": ("GPT2Config", "GPT2Tokenizer", SPREAD | GPT2),
+    "t5": ("T5Config", "T5Tokenizer", T5 | {"initializer_factor": 0.3}),
+    "electra": ("ElectraConfig", "BertTokenizer", BERT | {"embedding_size": 16}),
 }
 
 
@@ -99,15 +52,8 @@ def tokenizer(name: str, lines: list[str]) -> Any:
     bpe.decoder = decoders.ByteLevel()
     specials = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    bpe.train_from_iterator(
-        lines,
-        trainers.BpeTrainer(
-            vocab_size=ENTRIES - 16,
-            special_tokens=specials,
-            initial_alphabet=alphabet,
-            show_progress=False,
-        ),
-    )
+    about = {"special_tokens": specials, "initial_alphabet": alphabet, "show_progress": False}
+    bpe.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=ENTRIES - 16, **about))
     bpe.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )

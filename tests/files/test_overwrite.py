@@ -74,7 +74,7 @@ def content(folder):
             "not written by this job",
         ),
         (
-            "job=embed encoder=mini input={}/text output={}/adapted/weights.safetensors",
+            "job=embed encoder=mini input={}/text output={}/theirs/weights.hdf5",
             "not written by this job",
         ),
         (
@@ -152,8 +152,8 @@ def test_its_own_output_is_written_again(lost):
     for _ in range(2):
         runs = f"runs=[{lost}/run,{lost}/top]"
         run("job=report", runs, "columns=elmo.mix", f"output=[{reports}]")
+        run("job=embed", *small, f"input={lost}/text", f"output={lost}/vectors.hdf5")
         for suffix in ("hdf5", "safetensors"):
-            run("job=embed", *small, f"input={lost}/text", f"output={lost}/vectors.{suffix}")
             run("job=export", *small, f"output={lost}/exported/weights.{suffix}")
     assert not [*lost.glob("vectors*.lock")]
 

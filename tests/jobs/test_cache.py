@@ -17,7 +17,6 @@ MINE = (
     "runs/2024-01-01/result.json",
     "corpora/notes.txt",
     "vectors/glove.6B.100d.txt",
-    f"vectors/{16 * '0'}.npz.lock",
 )
 
 
@@ -66,7 +65,7 @@ def test_what_is_cleared(store, tmp_path, caplog):
     assert store.folder.exists()
     assert "is kept: a run is using it" in caplog.text
     store.close()
-    cache(composed(f"cache_dir={tmp_path}", "clear=[layers,vectors]"))
+    cache(composed(f"cache_dir={tmp_path}", "clear=[layers,adapted]"))
     assert not store.folder.exists()
 
 

@@ -16,7 +16,7 @@ from elmo_bench.text import (
     tags_to_spans,
 )
 
-FORM, UPOS, HEAD = 1, 3, 6  # columns of CoNLL-U
+FORM, UPOS = 1, 3  # columns of CoNLL-U
 WORD, POS, LEMMA, FRAME, NAME = 3, 4, 6, 7, 10  # of CoNLL-2012
 ABSENT = ("_", "-")  # empty cells
 BEGIN = "#begin document"  # of CoNLL-2012
@@ -34,8 +34,6 @@ def read(path: str | Path) -> Iterator[Sentence]:
 
     - `pos`: parts of speech;
     - `chunk`, `entity`: chunks and named entities, as IOB2 tags;
-    - `head`: the position of a word's head in the sentence, from 1; 0 for the root. Punctuation
-      (UPOS is PUNCT) may be a head, but its own head is not scored, as in Hewitt and Liang (2019);
     - `sense`: lemma and sense of a predicate.
 
     Files with .conllu in their name are CoNLL-U, files that start with `#begin document` are
@@ -44,34 +42,13 @@ def read(path: str | Path) -> Iterator[Sentence]:
     ValueError, with file and line, for an invalid cell.
     """
     if ".conllu" in Path(path).suffixes:
-        yield from (_of_conllu(rows, path) for rows in read_conllu(path))
+        for rows in read_conllu(path):
+            yield Sentence([row.columns[FORM] for row in rows], {"pos": _column(rows, UPOS)})
     elif next((line for _, line in read_lines(path) if line.strip()), "").startswith(BEGIN):
         for document in read_documents(path):
             yield from (_of_conll2012(rows, path) for rows in document.sentences)
     else:
         yield from (_of_columns(rows, path) for rows in read_blocks(path))
-
-
-def _of_conllu(rows: Sequence[Row], path: str | Path) -> Sentence:
-    labels: dict[str, list[Any]] = {"pos": _column(rows, UPOS), "head": _heads(rows, path)}
-    return Sentence([row.columns[FORM] for row in rows], labels)
-
-
-def _heads(rows: Sequence[Row], path: str | Path) -> list[int | None]:
-    """Return the heads of a sentence; None for all words if the sentence has no heads."""
-    if all(row.columns[HEAD] == "_" for row in rows):
-        return [None] * len(rows)
-    heads: list[int | None] = []
-    for number, row in enumerate(rows, 1):
-        where, cell = f"{path}:{row.line}", row.columns[HEAD]
-        head = int(cell) if re.fullmatch("[0-9]{1,9}", cell) else -1
-        if head == number or not 0 <= head <= len(rows):
-            raise ValueError(
-                f"{where}: HEAD {cell!r}, but a head must be the number of another word of "
-                f"the sentence, 1 to {len(rows)}, or 0 for the root"
-            )
-        heads.append(None if row.columns[UPOS] == "PUNCT" else head)
-    return heads
 
 
 def _of_conll2012(rows: Sequence[Row], path: str | Path) -> Sentence:

@@ -4,61 +4,12 @@ Unlike names of classes and attributes, this holds for any architecture of trans
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 UNBOUNDED = 512  # pieces of a window if neither model nor tokenizer has a limit
-
-
-class Anatomy(NamedTuple):
-    """Properties of a model found by running it on a few subwords."""
-
-    num_layers: int
-    dim: int
-    blocks: list[nn.Module]  # empty if they cannot be identified
-    above: list[nn.Module]  # what runs after the last block, such as a final norm
-    causal: bool  # whether it reads only from left to right
-    pads: bool  # whether padding has no effect; it has with convolutions
-
-
-def anatomy(model: Any, name: Any, pad: int) -> Anatomy:
-    """Run a model on four subwords, on the same ones with another last one, and on the same ones
-    with padding.
-    """
-    ids = torch.arange(4)[None] + max(model.config.vocab_size // 2 - 2, 0)
-    other, padded = ids.clone(), nn.functional.pad(ids, (0, 8), value=pad)
-    other[0, -1] -= 2
-
-    def states(ids: Tensor, size: int = 4) -> Sequence[Tensor]:
-        mask = (torch.arange(ids.shape[1]) < size).long()[None]
-        return hidden_states(model, ids, mask)
-
-    def change(x: Tensor, y: Tensor) -> float:
-        return float((x.float() - y.float()).norm())
-
-    model.eval()
-    with torch.no_grad():
-        layers = states(ids)
-        if not layers or any(
-            layer is None or layer.shape != (1, 4, layers[0].shape[-1]) for layer in layers
-        ):
-            raise ValueError(
-                f"encoder.model={name} ({type(model).__name__}) does not return one vector "
-                "per subword"
-            )
-        top = states(other)[-1]
-        moved = change(top[:, -1], layers[-1][:, -1])
-        causal = change(top[:, :-1], layers[-1][:, :-1]) < 1e-3 * moved
-        rounding = max(1e-4, 4 * torch.finfo(layers[0].dtype).eps)
-        pads = all(
-            change(x[:, :4], y) <= rounding * float(y.float().norm())
-            for x, y in zip(states(padded), layers, strict=True)
-        )
-        blocks, above = _parts(model, ids)
-    forget_hooks(model)
-    return Anatomy(len(layers), layers[0].shape[-1], blocks, above, causal, pads)
 
 
 def hidden_states(model: Any, ids: Tensor, mask: Tensor | None) -> Sequence[Tensor]:
@@ -69,86 +20,82 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor | None) -> Sequence[Tens
     return states
 
 
-def forget_hooks(model: Any) -> None:
-    """Remove the hooks that transformers leaves after hidden states were requested, and installs
-    again when needed: they cannot be sent to a worker.
-    """
-    for module in model.modules():
-        for key, hook in list(module._forward_hooks.items()):
-            if getattr(hook, "__module__", "") == "transformers.utils.output_capturing":
-                del module._forward_hooks[key]
-        if hasattr(module, "_output_capturing_hooks_installed"):
-            module._output_capturing_hooks_installed = False
+def four_pieces(model: Any) -> tuple[Tensor, Tensor]:
+    """Return the ids of four subwords, and their mask."""
+    ids = torch.arange(4)[None] + max(model.config.vocab_size // 2 - 2, 0)
+    return ids, torch.ones_like(ids)
 
 
-def _parts(model: Any, ids: Tensor) -> tuple[list[nn.Module], list[nn.Module]]:
-    """Return the blocks, and the modules that run after them.
+def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.Module]]:
+    """Return the layers of four subwords, the model's blocks, and what runs after the last block,
+    such as a final norm.
 
     The blocks are the first list of modules in which each returns the next layer; the top layer may
-    differ by a final norm.
+    differ by a final norm. There are none if they cannot be identified. Raises ValueError for a
+    model without a vector for each subword.
     """
-    outputs: dict[nn.Module, Tensor] = {}  # in the order in which modules are done
+    outputs: dict[nn.Module, Any] = {}  # in the order in which modules are done
 
     def hook(module: nn.Module, _: Any, output: Any) -> None:
         outputs.pop(module, None)
-        outputs[module] = block_output(output)
+        outputs[module] = output[0] if isinstance(output, tuple) and output else output
 
     hooks = [module.register_forward_hook(hook) for module in model.modules()]
     try:
-        layers = hidden_states(model, ids, torch.ones_like(ids))
+        layers = hidden_states(model, *four_pieces(model)) or ()
     finally:
         for handle in hooks:
             handle.remove()
+    if not layers or any(x is None or x.shape != (1, 4, layers[0].shape[-1]) for x in layers):
+        raise ValueError(f"{type(model).__name__} does not return one vector per subword")
     for blocks in model.modules():
-        if (
-            isinstance(blocks, nn.ModuleList)
-            and len(blocks) == len(layers) - 1
-            and all(
-                isinstance(outputs.get(block), Tensor) and torch.equal(outputs[block], layer)
-                for block, layer in zip(blocks[:-1], layers[1:-1], strict=True)
-            )
-        ):
-            done = [*outputs]
-            return [*blocks], done[done.index(blocks[-1]) + 1 :]
-    return [], []
+        if isinstance(blocks, nn.ModuleList) and len(blocks) == len(layers) - 1:
+            pairs = zip(map(outputs.get, blocks[:-1]), layers[1:-1], strict=True)
+            if all(isinstance(x, Tensor) and torch.equal(x, layer) for x, layer in pairs):
+                done = [*outputs]
+                return layers, [*blocks], done[done.index(blocks[-1]) + 1 :]
+    return layers, [], []
 
 
-def block_output(output: Any) -> Any:
-    """Return the vectors among the outputs of a block."""
-    return output[0] if isinstance(output, tuple) and output else output
-
-
-def padding_id(model: Any, tokenizer: Any) -> int:
-    """Return the model's padding id, from which some models count positions; otherwise any id,
-    since the mask marks padding.
+def is_causal(model: Any, layers: Sequence[Tensor]) -> bool:
+    """Whether a model reads only from left to right: another fourth subword changes no vector
+    before it. `layers` are those of the four.
     """
-    ids = (getattr(model.config, "pad_token_id", None), tokenizer.pad_token_id, 0)
-    return next(
-        number
-        for number in ids
-        if isinstance(number, int) and 0 <= number < model.config.vocab_size
+    ids, mask = four_pieces(model)
+    ids[0, -1] -= 2
+    moved = (hidden_states(model, ids, mask)[-1].float() - layers[-1].float())[0]
+    return float(moved[:-1].norm()) < 1e-3 * float(moved[-1].norm())
+
+
+def ignores_padding(model: Any, layers: Sequence[Tensor], pad: int) -> bool:
+    """Whether padding has no effect on the layers of four subwords; it has with convolutions."""
+    ids, mask = (
+        nn.functional.pad(part, (0, 8), value=value)
+        for part, value in zip(four_pieces(model), (pad, 0), strict=True)
+    )
+    rounding = max(1e-4, 4 * torch.finfo(layers[0].dtype).eps)
+    return all(
+        float((x[:, :4].float() - y.float()).norm()) <= rounding * float(y.float().norm())
+        for x, y in zip(hidden_states(model, ids, mask), layers, strict=True)
     )
 
 
 def window_size(model: Any, tokenizer: Any, asked: int | None, special: int) -> int:
-    """Return the maximum number of subwords that the model reads at once, including
-    special tokens.
+    """Return the maximum number of subwords that the model reads at once, including `special`
+    tokens: as many as are asked, or the limit of the model and its tokenizer.
     """
-    positions = getattr(model.config, "max_position_embeddings", None)
-    bound = positions if isinstance(positions, int) and positions > 0 else None
+    bound = max(getattr(model.config, "max_position_embeddings", 0) or 0, 0)
     for name, module in model.named_modules():
         offset = getattr(module, "padding_idx", None)
         if bound and name.endswith("position_embeddings") and offset is not None:
             # RoBERTa's positions start after the padding index
             bound = module.num_embeddings - offset - 1
-    limit = tokenizer.model_max_length
-    usual = (bound or UNBOUNDED) if limit > 1e9 else min(limit, bound or limit)
-    size = usual if asked is None else asked
+    limits = [n for n in (bound, tokenizer.model_max_length) if n and n < 1e9]
+    size = min(limits, default=UNBOUNDED) if asked is None else asked
     if size <= special or (bound and size > bound):
-        came = f"null is {usual}, the limit of its tokenizer" if asked is None else asked
         raise ValueError(
-            f"encoder.window={came}, but each window of this model has {special} special "
-            f"tokens and {f'at most {bound}' if bound else 'any number of'} subwords: choose a "
-            "number in between"
+            f"encoder.window={f'null is {size}' if asked is None else size}, but each window of "
+            f"this model has {special} special tokens and {f'at most {bound}' if bound else 'more'}"
+            " subwords: choose a number in between"
         )
     return int(size)

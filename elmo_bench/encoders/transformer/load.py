@@ -3,10 +3,9 @@
 Weights are read only from safetensors. Every error names `encoder.model`.
 """
 
-import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from reprlib import repr as shown
@@ -19,69 +18,91 @@ from elmo_bench.files import read_json
 
 from ..tensors import check_finite
 
-log = logging.getLogger(__name__)
 MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
-FLASH = "flash_attention_2"
 
 
-def load(
-    model: str, revision: str | None, dtype: torch.dtype, attention: str | None, pretrained: bool
-) -> tuple[Any, Any]:
+def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool) -> tuple[Any, Any]:
     """Return the tokenizer and the model, without a pooler; for an encoder-decoder, its encoder.
 
-    With `pretrained=False`, its weights are random. Raises OSError for a model that cannot be
-    loaded, and ValueError for one that is not a text encoder or lacks weights.
+    With `pretrained=False`, its weights are random. Raises ValueError for a model that is not a
+    text encoder or lacks weights, and any error of transformers.
     """
     transformers = _transformers()
-    source = str(Path(model).expanduser())
-    _check_folder(model, Path(source), pretrained)
-    where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
-    with _quiet(transformers):
-        config = _config(transformers, model, source, where)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **where)
-        if not tokenizer.is_fast:
-            raise ValueError(
-                f"encoder.model={model}: its tokenizer, {type(tokenizer).__name__}, is written in "
-                "Python and cannot be converted to a tokenizer.json, which is needed here: choose "
-                "a model that has one, or add one to the model's folder"
-            )
-        auto, has_decoder = _auto_class(transformers, config)
-        how = {"dtype": dtype, "trust_remote_code": False}
-        how |= {"attn_implementation": attention} if attention else {}
-        if not pretrained:
-            log.info("encoder.pretrained=false: %s has random weights", model)
-            whole = auto.from_config(config, **how)
-            return tokenizer, _encoder(whole, has_decoder=has_decoder).float().to(dtype)
-        _check_index(transformers, model, source, config, revision=where["revision"])
+    source, at = str(Path(model).expanduser()), revision or "main"
+    config = _config(transformers, model, source, at)
+    tokenizer = _tokenizer(transformers, model, source, at, config.vocab_size)
+    # Of T5 and the like the encoder alone, which may also be all that the folder has.
+    encoders = transformers.AutoModelForTextEncoding
+    is_encoder = type(config) in encoders._model_mapping
+    auto = encoders if is_encoder else transformers.AutoModel
+    how = {"dtype": dtype, "trust_remote_code": False}
+    if pretrained:
+        _check_index(transformers, model, source, config, at)
         how |= {"config": config, "use_safetensors": True, "output_loading_info": True}
-        whole, about = auto.from_pretrained(source, revision=where["revision"], **how)
-    check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
-    _check_complete(model, about["missing_keys"])
-    return tokenizer, _encoder(whole, has_decoder=has_decoder)
-
-
-def _check_folder(model: str, folder: Path, pretrained: bool) -> None:
-    """Raise FileNotFoundError for a folder that is not there or lacks a file."""
-    if not folder.is_dir():
-        if model.startswith((".", "/", "~")) or model.count("/") > 1:
-            raise FileNotFoundError(
-                f"encoder.model={model}: no such folder; give a folder with a config.json, or a "
-                "name on the hub, such as google/electra-base-discriminator"
+        whole, about = auto.from_pretrained(source, revision=at, **how)
+        check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
+        # No layer uses a pooler's.
+        if random := sorted(n for n in about["missing_keys"] if not n.startswith("pooler.")):
+            raise ValueError(
+                f"encoder.model={model}: its files have no weights for {', '.join(random[:3])} "
+                f"({len(random)} in all), which would stay random: check that its config.json "
+                "belongs to these weights"
             )
-        return
-    if not (folder / "config.json").is_file():
-        raise FileNotFoundError(f"encoder.model={model}: this folder has no config.json")
-    if not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
-        raise FileNotFoundError(
-            f"encoder.model={model}: this folder has no tokenizer (tokenizer.json)"
+    else:
+        whole = auto.from_config(config, **how).float().to(dtype)
+    has_decoder = not is_encoder and getattr(config, "is_encoder_decoder", False)
+    encoder = whole.get_encoder() if has_decoder else whole
+    if isinstance(getattr(encoder, "pooler", None), nn.Module):
+        encoder.pooler = nn.Identity()  # many checkpoints lack it, and no layer uses it
+    return tokenizer, encoder
+
+
+def _config(transformers: Any, model: str, source: str, revision: str) -> Any:
+    """Return the config of a text encoder whose code is transformers' own."""
+    config = transformers.AutoConfig.from_pretrained(
+        source, revision=revision, trust_remote_code=False
+    )
+    config.use_cache = False
+    if getattr(config, "_attn_implementation", None) not in (None, "sdpa", "eager"):
+        raise ValueError(
+            f"encoder.model={model}: its config.json sets attn_implementation="
+            f"{shown(config._attn_implementation)}, but it must be sdpa, eager or missing, since "
+            "others may be remote code: edit this config.json"
         )
-    if pretrained and not any(folder.glob("*.safetensors")):
-        raise FileNotFoundError(
-            f"encoder.model={model}: this folder has no safetensors weights; pickle files "
-            "(pytorch_model.bin) are not read, since loading them runs code: save the model again "
-            "with save_pretrained"
+    if not hasattr(config, "vocab_size"):
+        raise ValueError(
+            f"encoder.model={model} is not a text encoder: its type is {config.model_type}"
         )
+    if (layers := getattr(config, "num_hidden_layers", 0)) > MAX_LAYERS:
+        raise ValueError(
+            f"encoder.model={model}: its config.json has {layers} layers, but at most "
+            f"{MAX_LAYERS:,} are possible"
+        )
+    return config
+
+
+def _tokenizer(transformers: Any, model: str, source: str, revision: str, size: int) -> Any:
+    """Return a tokenizer with a tokenizer.json, or one that transformers converts to it, of at most
+    `size` subwords.
+    """
+    folder, wrong = Path(source), ""
+    if folder.is_dir() and not any([*folder.glob("*token*"), *folder.glob("vocab*")]):
+        # transformers would invent one that knows no word
+        raise FileNotFoundError(f"encoder.model={model}: this folder has no tokenizer.json")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        source, revision=revision, trust_remote_code=False
+    )
+    if not tokenizer.is_fast:
+        wrong = "is written in Python and cannot be converted to a tokenizer.json"
+    elif max(tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False).values()) >= size:
+        wrong = f"has more subwords than the model has embeddings ({size})"
+    if wrong:
+        raise ValueError(
+            f"encoder.model={model}: its tokenizer, {type(tokenizer).__name__}, {wrong}: choose a "
+            "model that has one, or add one to the model's folder"
+        )
+    return tokenizer
 
 
 def _check_index(transformers: Any, model: str, source: str, config: Any, revision: str) -> None:
@@ -102,73 +123,8 @@ def _check_index(transformers: Any, model: str, source: str, config: Any, revisi
         )
 
 
-def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]) -> Any:
-    """Return the config of a text encoder whose code is transformers' own."""
-    config = transformers.AutoConfig.from_pretrained(source, **where)
-    config.use_cache = False
-    if getattr(config, "_attn_implementation", None) not in (None, "sdpa", "eager"):
-        raise ValueError(
-            f"encoder.model={model}: its config.json sets attn_implementation="
-            f"{shown(config._attn_implementation)}, but it must be sdpa, eager or missing, since "
-            "others may be remote code: edit this config.json"
-        )
-    if not hasattr(config, "vocab_size"):
-        raise ValueError(
-            f"encoder.model={model} is not a text encoder: its type is {config.model_type}"
-        )
-    if (layers := getattr(config, "num_hidden_layers", 0)) > MAX_LAYERS:
-        raise ValueError(
-            f"encoder.model={model}: its config.json has {layers} layers, but at most "
-            f"{MAX_LAYERS:,} are possible"
-        )
-    return config
-
-
-def _auto_class(transformers: Any, config: Any) -> tuple[Any, bool]:
-    """Return the class that builds the model, and whether this model has a decoder, too."""
-    encoders = transformers.AutoModelForTextEncoding
-    # Of T5 and the like the encoder alone, which may also be all that the folder has.
-    if type(config) in encoders._model_mapping:
-        return encoders, False
-    return transformers.AutoModel, bool(getattr(config, "is_encoder_decoder", False))
-
-
-def _encoder(whole: Any, *, has_decoder: bool) -> Any:
-    """Return the encoder of a model, without a pooler."""
-    encoder = whole.get_encoder() if has_decoder else whole
-    if isinstance(getattr(encoder, "pooler", None), nn.Module):
-        encoder.pooler = nn.Identity()  # many checkpoints lack it, and no layer uses it
-    return encoder
-
-
-def _check_complete(model: str, missing: Iterable[str]) -> None:
-    """Raise ValueError if the files lack weights; no layer uses a pooler's."""
-    random = sorted(name for name in missing if not name.startswith("pooler."))
-    if random:
-        raise ValueError(
-            f"encoder.model={model}: its files have no weights for "
-            f"{', '.join(random[:3])}{' ...' if len(random) > 3 else ''} ({len(random)} in all), "
-            "which would stay random: check that its config.json belongs to these weights"
-        )
-
-
-def use_flash_attention(model: Any) -> None:
-    """Let a loaded model use FlashAttention 2. Raises ValueError where it cannot run.
-
-    Without the package flash-attn, transformers would download a kernel, that is code.
-    """
-    is_there = _transformers().utils.is_flash_attn_2_available()  # the package and a GPU
-    if is_there and model.dtype != torch.float32:
-        model.set_attn_implementation(FLASH)
-    if model.config._attn_implementation != FLASH:
-        raise ValueError(
-            f"encoder.attention={FLASH} needs the package flash-attn, a GPU, "
-            "encoder.dtype=bfloat16 or float16, and a model that has it (here "
-            f"{type(model).__name__}): encoder.attention=sdpa runs everywhere"
-        )
-
-
 def _transformers() -> Any:
+    """Import transformers, without its progress bars and its lists of unused heads."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader forks its workers
     try:
         import transformers
@@ -176,22 +132,9 @@ def _transformers() -> Any:
         raise ImportError(
             "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
         ) from error
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     return transformers
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Suppress progress bars and lists of unused heads; what matters is raised as an error."""
-    logging_ = transformers.utils.logging
-    verbosity, bars = logging_.get_verbosity(), logging_.is_progress_bar_enabled()
-    logging_.set_verbosity_error()
-    logging_.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging_.set_verbosity(verbosity)
-        if bars:
-            logging_.enable_progress_bar()
 
 
 @contextmanager
@@ -202,21 +145,20 @@ def naming(model: Any) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # panics of tokenizers (Rust) are BaseExceptions
-        said = f"{error}".strip()
+        said = f"{error}".strip() or type(error).__name__
         if said.startswith("encoder.") or isinstance(error, ImportError):
             raise
         if "trust_remote_code" in said:
-            raise ValueError(
-                f"encoder.model={model} requires remote code, which is never run: choose a "
-                "model whose architecture is part of transformers"
-            ) from error
+            said = (
+                "it requires remote code, which is never run: choose a model whose architecture is "
+                "part of transformers"
+            )
         if isinstance(error, OSError):
             raise OSError(
-                f"encoder.model={model} cannot be loaded: there is no such local folder, "
-                "and on the hub there is no such model, or it requires a login or has no "
-                f"safetensors weights, or the hub cannot be reached. {said}"
+                f"encoder.model={model} cannot be loaded: there is no such local folder, and on "
+                "the hub there is no such model, or it requires a login or has no safetensors "
+                f"weights, or the hub cannot be reached. {said}"
             ) from error
         raise ValueError(
-            f"encoder.model={model} cannot be used as a text encoder: "
-            f"{said or type(error).__name__}"
+            f"encoder.model={model} cannot be used as a text encoder: {said}"
         ) from error

@@ -12,51 +12,27 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Count, one_of
 
-from .anatomy import (
-    anatomy,
-    block_output,
-    forget_hooks,
-    hidden_states,
-    padding_id,
-    window_size,
-)
-from .load import FLASH, load, naming, use_flash_attention
+from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
+from .load import load, naming
 from .subwords import Pieces, Subwords, special_marks, tokenizer_state
 
 Pooling = Literal["first", "last", "mean"]
 Dtype = Literal["float32", "bfloat16", "float16"]
-# For any other name transformers would download a kernel, that is code, from the hub.
-Attention = Literal["sdpa", "eager", "flash_attention_2"]
 # Pieces in a batch, including padding; more are not faster on a CPU.
 BATCH_PIECES, GPU_PIECES = 1024, 8192
+# Parts of a config that change no layer.
 VOLATILE = (
-    "_name_or_path",
-    "transformers_version",
-    "architectures",
-    "dtype",
-    "torch_dtype",
+    *("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"),
     "use_cache",
-)  # of a config
-
-
-class Part(NamedTuple):
-    """Some windows of a batch, and for each subword in them that counts (K): its position, its
-    word, and its share of the word's vector.
-    """
-
-    ids: Int[Tensor, "N S"]
-    mask: Int[Tensor, "N S"] | None  # None: no padding
-    source: Int[Tensor, " K"]  # each piece's row among the N S rows of the model's output
-    word: Int[Tensor, " K"]  # each piece's word, as its number among B T
-    share: Float[Tensor, "K 1"]
+)
 
 
 class Transformer(nn.Module):
@@ -75,9 +51,6 @@ class Transformer(nn.Module):
     tokens; None is the model's limit. Windows overlap by half; a word's
     subwords may be read in two of them.
 
-    `final_norm=False` returns the top layer before the model's final norm, like the layers below,
-    for models that have one (ModernBERT, GPT-2, T5, Llama, ...); it has no effect on others.
-
     Raises ImportError without transformers, OSError for a model that cannot be loaded, and
     ValueError for one that is not a text encoder, requires remote code or whose weights do not fit,
     or for an invalid setting.
@@ -95,10 +68,8 @@ class Transformer(nn.Module):
         pooling: Pooling | None = None,
         dtype: Dtype = "float32",
         window: Count | None = None,
-        final_norm: bool = True,
         pretrained: bool = True,
         gradient_checkpointing: bool = False,
-        attention: Attention | None = None,
     ) -> None:
         super().__init__()
         if not model:
@@ -106,47 +77,36 @@ class Transformer(nn.Module):
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
-        _check_names(pooling=pooling, dtype=dtype, attention=attention)
+        for key, name, kind in (("pooling", pooling, Pooling), ("dtype", dtype, Dtype)):
+            if name is not None:
+                one_of(f"encoder.{key}", name, get_args(kind))
         with naming(model):  # the files may be damaged or malicious
-            tokenizer, self.model = load(
-                str(model),
-                revision,
-                getattr(torch, dtype),
-                None if attention == FLASH else attention,  # `anatomy` runs it on the CPU
-                pretrained,
-            )
+            tokenizer, self.model = load(str(model), revision, getattr(torch, dtype), pretrained)
             marks = special_marks(tokenizer)
             self.window = window_size(self.model, tokenizer, window, sum(marks))
-            pad = padding_id(self.model, tokenizer)
-            about = anatomy(self.model, model, pad)
-            if attention == FLASH:
-                use_flash_attention(self.model)
+            # RoBERTa counts positions from its padding; to others any id will do, with a mask.
+            pad = max(getattr(self.model.config, "pad_token_id", None) or 0, 0)
+            with torch.no_grad():
+                layers, self._blocks, self._above = taken_apart(self.model.eval())
+                self.causal = is_causal(self.model, layers)
+                self._pads = ignores_padding(self.model, layers, pad)
             if gradient_checkpointing:
                 self.model.activation_checkpointing_enable({"use_reentrant": False})
-            self.num_layers, self.dim, self._blocks = about.num_layers, about.dim, about.blocks
-            self._above, self.causal, self._pads = about.above, about.causal, about.pads
-            self.pooling = pooling or ("last" if self.causal else "first")
-            self.subwords = Subwords(
-                tokenizer,
-                marks,
-                window=self.window,
-                pooling=self.pooling,
-                left_only=self.causal,
-                pad=pad,
-                num_embeddings=self.model.config.vocab_size,
-            )
-            if not final_norm and not self._blocks:
-                raise ValueError(
-                    "encoder.final_norm=false needs the output of the last block, which cannot "
-                    f"be found in encoder.model={model} ({type(self.model).__name__}): use "
-                    "encoder.final_norm=true"
-                )
-        self.final_norm = final_norm
+        self.num_layers, self.dim = len(layers), layers[0].shape[-1]
+        self.pooling = pooling or ("last" if self.causal else "first")
+        self.subwords = Subwords(tokenizer, marks, self.window, self.pooling, self.causal, pad)
         self.eval()
 
     def __getstate__(self) -> Any:
-        """Return what a copy has: all but the hooks that transformers installs on demand."""
-        forget_hooks(self.model)
+        """Return what a copy has: all but the hooks that transformers leaves after hidden states
+        were requested, and installs again when needed. They cannot be sent to a worker.
+        """
+        for module in self.model.modules():
+            for key, hook in list(module._forward_hooks.items()):
+                if getattr(hook, "__module__", "") == "transformers.utils.output_capturing":
+                    del module._forward_hooks[key]
+            if hasattr(module, "_output_capturing_hooks_installed"):
+                module._output_capturing_hooks_installed = False
         return super().__getstate__()
 
     def fingerprint(self) -> str:
@@ -157,12 +117,9 @@ class Transformer(nn.Module):
         config = {
             key: value for key, value in self.model.config.to_dict().items() if key not in VOLATILE
         }
-        settings = (
-            self.pooling,
-            self.window,
-            self.final_norm,
-            self.model.config._attn_implementation,
-        )
+        is_normed = True  # the top layer, by a final norm if there is one
+        attention = self.model.config._attn_implementation
+        settings = self.pooling, self.window, is_normed, attention
         for part in (config, settings, tokenizer_state(self.subwords.tokenizer)):
             sha256.update(json.dumps(part, sort_keys=True, default=str).encode())
         for name, value in sorted(self.model.state_dict().items()):
@@ -184,9 +141,7 @@ class Transformer(nn.Module):
         return [*groups, [p for p in self.model.parameters() if p not in in_blocks | above]]
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """Return the subwords of a batch, in the windows that the model will read. Raises
-        ValueError for a subword without an embedding.
-        """
+        """Return the subwords of a batch, in the windows that the model will read."""
         return self.subwords.split(sentences)
 
     def forward(
@@ -194,30 +149,19 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "L B T D"]:
         """Return the requested layers, in that order, or all of them, in the model's dtype."""
         chosen = range(self.num_layers) if layers is None else layers
-        count, length = inputs.mask.shape
         weight = next(self.model.parameters())
-        if weight.device.type == "cpu" and self.model.config._attn_implementation == FLASH:
-            raise ValueError(f"encoder.attention={FLASH} runs only on a GPU, not with trainer=cpu")
-        mean = self.pooling == "mean"  # pieces are summed in float32
-        dtype = torch.float32 if mean else weight.dtype
-        # One tensor, unless training: in-place writes would copy the gradient for each layer.
-        trains = torch.is_grad_enabled()
-        rows = 0 if trains else count * length
-        whole = weight.new_zeros((len(chosen), rows, self.dim), dtype=dtype)
-        pooled = [
-            weight.new_zeros((count * length, self.dim), dtype=dtype) if trains else vectors
-            for vectors in whole
-        ]
-        for part in self._parts(inputs, weight.device) if chosen else ():
-            states = self._states(part.ids, part.mask)
-            for vectors, layer in zip(pooled, chosen, strict=True):
-                pieces = states[layer].flatten(0, 1).index_select(0, part.source).to(dtype)
-                vectors.index_add_(0, part.word, pieces * part.share if mean else pieces)
-        layered = torch.stack(pooled) if trains else whole
-        return layered.unflatten(1, (count, length)).to(weight.dtype)
+        shape = len(chosen), inputs.mask.numel(), self.dim
+        vectors = weight.new_zeros(shape, dtype=torch.float32)  # sums of pieces
+        for ids, mask, source, word, share in self._parts(inputs, weight.device):
+            states = hidden_states(self.model, ids, mask)
+            pieces = torch.stack([states[layer].flatten(0, 1)[source] for layer in chosen])
+            vectors.index_add_(1, word, pieces.float() * share)
+        return vectors.unflatten(1, inputs.mask.shape).to(weight.dtype)
 
-    def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[Part]:
-        """Yield what the model reads at once, shortest windows first to reduce padding.
+    def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[list[Any]]:
+        """Yield what the model reads at once, shortest windows first to reduce padding: the ids
+        "N S" and their mask (None without padding); and for each of the K subwords that count: its
+        row among the N S rows of the output, its word, as its number among B T, and its share.
 
         All of it is computed on the host, which waits once for the device if the inputs are there.
         """
@@ -231,10 +175,10 @@ class Transformer(nn.Module):
             share, word = shares[where], words[where] + mask.shape[1] * where[0][:, None]
             there = torch.arange(longest) < size[first:last, None]
             read = share > 0
-            # Attention is faster without a mask.
-            part = ids[where], None if there.all() else there.long(), read.flatten().nonzero()[:, 0]
-            moved = (_sent(tensor, device) for tensor in (*part, word[read], share[read][:, None]))
-            yield Part._make(moved)
+            source = read.flatten().nonzero()[:, 0]
+            mask_ = None if there.all() else there.long()  # attention is faster without one
+            part = ids[where], mask_, source, word[read], share[read][:, None]
+            yield [t if t is None else t.to(device, non_blocking=True) for t in part]
 
     def _batches(self, sizes: Sequence[int], device: torch.device) -> Iterator[tuple[int, int]]:
         """Yield batches of windows, shortest first, with a maximum number of subwords, as [first,
@@ -251,30 +195,3 @@ class Transformer(nn.Module):
                 first = number
         if sizes:
             yield first, len(sizes)
-
-    def _states(self, ids: Int[Tensor, "N S"], mask: Int[Tensor, "N S"] | None) -> list[Tensor]:
-        """Return all layers of some windows."""
-        if self.final_norm:
-            return [*hidden_states(self.model, ids, mask)]
-        tops: list[Tensor] = []
-        hook = self._blocks[-1].register_forward_hook(
-            lambda *about: tops.append(block_output(about[-1]))
-        )
-        try:
-            return [*hidden_states(self.model, ids, mask)[:-1], *tops]
-        finally:
-            hook.remove()
-
-
-def _check_names(**settings: str | None) -> None:
-    """Raise ValueError for a name that a setting does not have; `load_encoder` passes any."""
-    for (key, name), kind in zip(settings.items(), (Pooling, Dtype, Attention), strict=True):
-        if name is not None:
-            one_of(f"encoder.{key}", name, get_args(kind))
-
-
-def _sent(tensor: Tensor | None, device: torch.device) -> Tensor | None:
-    """Send to the device without waiting on the host."""
-    if tensor is None or device.type != "cuda":
-        return tensor if tensor is None else tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)

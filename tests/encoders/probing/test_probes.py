@@ -4,20 +4,14 @@ import pytest
 import torch
 
 from elmo_bench.encoders.probing import (
-    Heads,
-    Senses,
     Sentence,
-    Tags,
     Text,
     Training,
-    labelled,
-    measure,
+    measure_senses,
+    measure_tags,
 )
 from elmo_bench.encoders.probing.probes import (
-    Bilinear,
-    bilinear,
     chunks,
-    control_heads,
     drawn,
     f1,
     nearest,
@@ -29,6 +23,10 @@ TRAINING = Training(100, 0.05, "cpu")
 
 def text(sentences, *layers):
     return Text(sentences, torch.stack([layer.float() for layer in layers]))
+
+
+def measured(name, both, seeds):
+    return measure_tags(name, both, both, TRAINING, seeds, lambda: None)
 
 
 def one_hot(numbers, size):
@@ -50,16 +48,15 @@ def test_a_control_task_is_learned_where_vectors_have_the_word_and_else_not(tagg
     """Layer 0 encodes only the word type, layer 1 only the tag."""
     sentence, types, tags = tagged
     both = text([sentence], one_hot(types, 40), one_hot(tags, 40))
-    probe = Tags("pos", both, both, TRAINING)
-    word, tag = measure(probe, 2, [1, 2], lambda: None)["layers"]
+    figures = measured("pos", both, [1, 2])
+    word, tag = figures["layers"]
     assert min(tag["accuracy"]) == 1
     assert max(tag["control"]) < 0.6  # of four labels
     assert min(word["control"]) == 1
     assert max(word["accuracy"]) < 0.7
-    assert probe.baseline()["accuracy"] == pytest.approx(word["accuracy"][0], abs=0.05)
+    assert figures["baseline"]["accuracy"] == pytest.approx(word["accuracy"][0], abs=0.05)
     assert len(set(tag["control"])) == 2  # a seed has a control task of its own
-    again = Tags("pos", both, both, TRAINING).figures(1, 2)
-    assert again == {name: figures[1] for name, figures in tag.items()}
+    assert measured("pos", both, [2])["layers"][1] == {name: each[1:] for name, each in tag.items()}
 
 
 def test_a_control_task_has_the_labels_as_often_as_they_are():
@@ -75,7 +72,7 @@ def test_words_without_a_label_are_passed_over():
     labels = ["A", None, "B", None] * 50
     sentence = Sentence(["a", "x", "b", "y"] * 50, {"pos": labels})
     both = text([sentence], one_hot([0, 1, 1, 0] * 50, 2))
-    assert Tags("pos", both, both, TRAINING).figures(0, 1)["accuracy"] == 1
+    assert measured("pos", both, [1])["layers"][0]["accuracy"] == [1]
 
 
 def test_f1_of_chunks_is_seqevals():
@@ -99,10 +96,10 @@ def test_entities_have_an_f1_too():
     tags = (["O"] * 9 + ["B-X"]) * 20
     sentences = [Sentence(["w"] * 10, {"entity": tags[:10]}) for _ in range(20)]
     both = text(sentences, torch.zeros(200, 2), one_hot([int(tag != "O") for tag in tags], 2))
-    probe = Tags("entity", both, both, TRAINING)
-    assert probe.baseline() == {"accuracy": 0.9, "f1": 0}
-    assert probe.figures(0, 1).items() >= {"accuracy": 0.9, "f1": 0}.items()
-    assert probe.figures(1, 1).items() >= {"accuracy": 1, "f1": 1}.items()
+    figures = measured("entity", both, [1])
+    assert figures["baseline"] == {"accuracy": 0.9, "f1": 0}
+    assert figures["layers"][0].items() >= {"accuracy": [0.9], "f1": [0]}.items()
+    assert figures["layers"][1].items() >= {"accuracy": [1], "f1": [1]}.items()
 
 
 def test_nearest_senses():
@@ -116,79 +113,6 @@ def test_nearest_senses():
 def test_senses_have_no_seeds():
     pairs = [None, ("run", "01"), ("run", "02"), ("run", "02")]
     both = text([Sentence(["I", "ran", "ran", "runs"], {"sense": pairs})], torch.eye(4))
-    probe = Senses("sense", both, both)
-    assert not probe.is_random
-    assert probe.figures(0, 1) == probe.figures(0, 2) == {"accuracy": 1}
-    assert probe.baseline() == {"accuracy": pytest.approx(2 / 3)}
-
-
-@pytest.fixture
-def chains():
-    """Sentences of 3 to 6 words of 30 types, in which each word's head is the word before it.
-
-    The first word is the root, the last is not scored. Layer 0 encodes positions, layer 1 is noise.
-    """
-    generator = torch.Generator().manual_seed(0)
-    sentences, positions = [], []
-    for number in range(80):
-        length = 3 + number % 4
-        words = [f"w{n}" for n in torch.randint(30, (length,), generator=generator).tolist()]
-        sentences.append(Sentence(words, {"head": [*range(length - 1), None]}))
-        positions += range(length)
-    noise = torch.randn(len(positions), 6, generator=generator)
-    return text(sentences, one_hot(positions, 6), noise)
-
-
-def test_a_bilinear_probe_finds_heads_by_position(chains):
-    """It does not find those of the control task, which depend on the word type."""
-    layers = measure(Heads("head", chains, chains, TRAINING), 2, [1], lambda: None)["layers"]
-    assert layers[0]["accuracy"] == [1]
-    assert layers[0]["control"][0] < 0.7
-    assert layers[1]["accuracy"][0] < 0.6
-
-
-def test_the_baseline_of_heads_is_a_words_usual_distance():
-    """A distance out of the sentence is wrong; being the root counts as a distance."""
-    train = [Sentence(["the", "dog", "ran"], {"head": [2, 3, 0]})]
-    test = [
-        Sentence(["a", "the", "dog", "ran"], {"head": [3, 3, 4, 0]}),
-        Sentence(["ran", "the"], {"head": [0, 1]}),
-    ]
-    probe = Heads("head", text(train, torch.eye(3)), text(test, torch.eye(6)), TRAINING)
-    # New words have the distance of all: +1, which came first of those that are as frequent.
-    assert probe.baseline() == {"accuracy": pytest.approx(4 / 6)}
-
-
-def test_scores_of_heads_one_by_one():
-    model = Bilinear(5)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter)
-    x, lengths = torch.randn(2, 4, 5), [4, 2]
-    mask = torch.arange(4) < torch.tensor(lengths)[:, None]
-    scores = model(x, mask)
-    (a, b), root = (model.head.weight, model.head.bias), model.root
-    for row, length in enumerate(lengths):
-        for i in range(length):
-            torch.testing.assert_close(scores[row, i, :1], root(x[row, i]))
-            for j in range(length):
-                score = x[row, j] @ (a @ x[row, i]) / 5 + x[row, j] @ b / 5**0.5
-                torch.testing.assert_close(scores[row, i, j + 1], score)
-        assert (scores[row, :, length + 1 :] == -torch.inf).all()
-
-
-def test_a_sentences_heads_do_not_depend_on_its_batch(chains):
-    x = chains.layers[0]
-    lengths = [len(sentence.words) for sentence in chains.sentences]
-    heads = torch.tensor([n for length in lengths for n in range(length)])
-    together = bilinear(x, lengths, heads, x, lengths, TRAINING, 1)
-    alone = bilinear(x, lengths, heads, x[3:7], lengths[1:2], TRAINING, 1)
-    assert alone == together[3:7]
-
-
-def test_control_heads():
-    sentences = [
-        Sentence(["a", "x", "b"], {"head": [2, None, 0]}),
-        Sentence(["a", "c"], {"head": [2, 0]}),
-    ]
-    behaviours = {"a": "itself", "b": "first", "c": "last"}
-    assert control_heads(labelled(sentences, "head"), behaviours) == [1, 1, 1, 2]
+    figures = measure_senses(both, both, lambda: None)
+    assert figures["layers"] == [{"accuracy": [1]}]
+    assert figures["baseline"] == {"accuracy": pytest.approx(2 / 3)}
