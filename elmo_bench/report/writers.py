@@ -37,15 +37,6 @@ def repeated_left_out(grid: Grid) -> list[list[str]]:
     return rows
 
 
-def group_begins(grid: Grid) -> set[int]:
-    """Return the rows, but the first, that begin a group of the same first name; none if each row
-    has its own.
-    """
-    names = [row[0] for row in grid.rows] if grid.left > 1 else []
-    begins = {r for r in range(1, len(names)) if names[r] != names[r - 1]}
-    return begins if len(begins) < len(names) - 1 else set()
-
-
 class Terminal(NamedTuple):
     """A grid that rich prints at any width, without cutting a figure.
 
@@ -154,8 +145,7 @@ def html_table(grid: Grid, shares: int = 0) -> str:
 
     The first `shares` columns of figures are shaded by value, and the caption says so.
     """
-    shown, groups = repeated_left_out(grid), group_begins(grid)
-    return as_html("table", grid, shown, groups, is_prose(grid), shares)
+    return as_html("table", grid, repeated_left_out(grid), is_prose(grid), shares)
 
 
 def latex_table(grid: Grid, label: str) -> str:
@@ -182,10 +172,7 @@ def latex_table(grid: Grid, label: str) -> str:
 
 def _latex_rows(grid: Grid) -> list[str]:
     lines = [r"\toprule", " & ".join(map(_latex, grid.heads)) + r" \\", r"\midrule"]
-    begins = group_begins(grid)
     for r, row in enumerate(repeated_left_out(grid)):
-        if r in begins:
-            lines.append(r"\addlinespace")
         cells = (
             rf"\textbf{{{_latex(text)}}}" if (r, c) in grid.bold else _latex(text)
             for c, text in enumerate(row)

@@ -102,7 +102,7 @@ def test_it_needs_nothing_but_itself(sweep):
 
 
 def test_a_table():
-    """A name that repeats the row above is marked, and so is the first row of a group."""
+    """A name that repeats the row above is marked."""
     rows = [["NER", "top", "1"], ["NER", "all", "2"], ["SRL", "top", "3"]]
     grid = Grid("entity F1", ["task", "layers", ""], rows, {(0, 2)}, 2, caption="Of <all> runs.")
     figure = ElementTree.fromstring(html_table(grid))
@@ -112,10 +112,7 @@ def test_a_table():
     assert [(text.strip(), kind.split()) for text, kind in names] == [
         *(("NER", []), ("NER", ["again"]), ("SRL", [])),
     ]
-    assert [row.get("class") for row in figure.iter("tr")] == [None, None, None, "group"]
     assert figure.find(".//tbody/tr/td/b").text == "1"
-    apart = ElementTree.fromstring(html_table(grid._replace(rows=rows[1:])))  # no groups
-    assert {row.get("class") for row in apart.iter("tr")} == {None}
     rows = [["NER", "mini", "input"], ["NER", "mini", "output"]]
     repeated = html_table(Grid("mix", ["task", "layers", "place"], rows, set(), 3))
     last = ElementTree.fromstring(repeated).findall(".//tbody/tr[2]/th")
