@@ -151,8 +151,8 @@ def compare(runs: Paths = "outputs", **settings: Any) -> Tables:
     `runs` is as in `read_runs`. The settings are those of `job=report`, which conf/job/report.yaml
     explains: `rows` and `columns` are config keys, `baseline` is the value of the column that all
     others are compared with (one value for each key of `columns`), `where` chooses runs by their
-    settings, `split`, `metric`, `equal_within` (in points), `paper` and `tables`. In a notebook the
-    answer shows itself as HTML tables; `records()` has its figures.
+    settings, `split`, `metric`, `paper` and `tables`. In a notebook the answer shows itself as HTML
+    tables; `records()` has its figures.
 
     Raises what `read_runs` raises, and ValueError for another setting, a key that no run has, a
     baseline that is no column, or runs in one cell that differ in more than their seed.

@@ -11,19 +11,12 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, ValidationError, model_validator
 
 from elmo_bench.files import Positive
-from elmo_bench.report.comparison import (
-    CompareOptions,
-    Comparison,
-    Correction,
-    Question,
-    compared,
-    limits,
-)
+from elmo_bench.report.comparison import Comparison, Correction, Question, compared
 from elmo_bench.report.grid import Grid
 from elmo_bench.report.grids import corrected_p, correction, p_value, points
 from elmo_bench.report.names import NONE, name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test
-from elmo_bench.report.table import hidden_keys, of_rows, order
+from elmo_bench.report.table import grouped, hidden_keys, order
 from elmo_bench.runs import WITHIN, Key, Run, below, full_keys, other_files, varies, where
 
 CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
@@ -60,10 +53,9 @@ class Claim(BaseModel, extra="forbid", strict=True):
         return self
 
     @property
-    def options(self) -> CompareOptions:
-        """What the report's comparison is asked."""
-        region = None if self.equal_within is None else self.equal_within / 100
-        return CompareOptions(metric=None, split="test", equal_within=region)
+    def region(self) -> float | None:
+        """The margin as a fraction of 1."""
+        return None if self.equal_within is None else self.equal_within / 100
 
     @property
     def compared_keys(self) -> list[str]:
@@ -134,8 +126,8 @@ def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Ite
         if all(sides):
             if why := other_files([*sides[0], *sides[1]], CORPUS):
                 raise ValueError(f"{key}: {why}")
-            comparison, flaws = compared(*sides, claim.options)
-            said = [*(flaw.why for flaw in flaws), *_differing_settings(finding)]
+            comparison = compared(*sides, None, "test")
+            said = [*(comparison.flaw or ())[:1], *_differing_settings(finding)]
             finding = finding._replace(
                 verdict=UNDECIDED, comparison=comparison, flaw="; ".join(said)
             )
@@ -155,7 +147,7 @@ def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key,
             f"{key}: runs of the same {' and '.join(CORPUS)} differ in {hidden}: select some "
             f"of them; the values are {dict(values)}"
         )
-    return of_rows(chosen, CORPUS)
+    return {row: group for (row, _), group in grouped(chosen, CORPUS).items()}
 
 
 def _folders(runs: Sequence[Run]) -> set[str]:
@@ -185,7 +177,7 @@ def decided(results: Sequence[Finding], correct: Correction) -> list[Finding]:
     with_verdicts = []
     for finding in results:
         if finding.comparison is not None:
-            comparison, region = correct(finding.comparison), finding.claim.options.equal_within
+            comparison, region = correct(finding.comparison), finding.claim.region
             decision = verdict(finding.claim.expect, comparison, region)
             finding = finding._replace(comparison=comparison, verdict=decision)
         with_verdicts.append(finding)
@@ -211,7 +203,7 @@ def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
         return PRELIMINARY
     if test is None or p is None:
         return UNDECIDED
-    is_sure, is_equal = p < LEVEL, bool(comparison.equal)
+    is_sure, is_equal = p < LEVEL, region is not None and bool(equal_within(test, region))
     if expect == "equal":
         low, high = test.interval
         is_outside = is_sure and (low > (region or 0) or high < -(region or 0))
@@ -223,6 +215,16 @@ def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
     if not is_sure:
         return UNDECIDED
     return CONFIRMED if gain else NOT_REPRODUCED
+
+
+def equal_within(test: Test, region: float) -> bool | None:
+    """Whether two one-sided tests at 5 % show that the true difference is smaller than the region.
+
+    Schuirmann (1987). Returns None if the test has no p value or is preliminary.
+    """
+    if test.p is None or test.is_preliminary:
+        return None
+    return bool(abs(test.difference) + test.reach(2 * LEVEL) < region)
 
 
 def _least(test: Test) -> float:
@@ -256,7 +258,7 @@ def summary(results: Sequence[Finding]) -> Grid:
 
 
 def _expected(claim: Claim) -> str:
-    region = claim.options.equal_within
+    region = claim.region
     margin = "" if region is None else f" (region ±{100 * region:g})"
     return f"{claim.expect}{margin}{', the primary claim' * claim.primary}"
 
@@ -272,7 +274,6 @@ def details(results: Sequence[Finding]) -> Grid:
         rows.append([finding.claim.title, row_name, *_figures(comparison), runs, finding.verdict])
         notes += [f"{finding.claim.title}, {row_name}: {finding.flaw}"] if finding.flaw else []
     comparisons = [comparison for _, comparison in compared]
-    notes += limits(comparisons)
     heads = ["difference", "95 % interval", "p", "p (Holm)", "smallest found", "runs", "verdict"]
     return Grid(
         "claims: each comparison",

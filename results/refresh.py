@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from elmo_bench import report as reports
 from elmo_bench.config.settings import Section, Table
-from elmo_bench.files import File, Folder, Text, atomic
+from elmo_bench.files import File, Folder, Positive, Text, atomic
 from elmo_bench.report import Built, as_list, build_tables, checked_outputs, escape, write_files
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.report.grids import by_cell
@@ -32,7 +32,7 @@ from elmo_bench.runs import NOTHING, Key, Run, distinguishing, equal, full_keys,
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
-KINDS = (*SHOWN, "power", "paper", "layers", "course", "cost")
+KINDS = (*SHOWN, "paper", "layers", "course", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
 EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # those with a column
 ABOUT_EPOCHS = "Percent, means over the runs of a row, as far as all of them go. Columns: epochs."
@@ -50,6 +50,7 @@ class Settings(Table):
     usual: dict[str, Any]
     pictures: dict[str, Text]
     probes: Folder | None
+    equal_within: Positive | None = None
     word_vectors: Any = None  # for ${word_vectors}
 
 
@@ -233,7 +234,7 @@ def _block(title: str, table: Mapping[str, Any], corpora: list[str], built: Buil
     # The report on test has the runs that dev chose: their mixes and epochs stand in the first.
     of_figures = [kind for kind in show if kind not in ("layers", "course", "cost")]
     grids += [grid for report in table_reports[1:] for grid in _grids(report, of_figures)]
-    notes = [note for report in table_reports for note in report.remarks]
+    notes = [note for report in table_reports for note in report.notes]
     runs = [run for each in table_reports for cell in each.cells for run in cell.runs]
     ran = {run.settings.get("data.name") for run in runs}
     missing = ", ".join(corpus for corpus in corpora if corpus not in ran)

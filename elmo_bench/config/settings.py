@@ -240,7 +240,6 @@ class Table(Section):
     where: dict | None = None
     split: Literal["test", "dev"] | None = None
     metric: Text | None = None
-    equal_within: Positive | None = None
     paper: Published | None = None
 
 

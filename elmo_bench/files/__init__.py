@@ -51,5 +51,6 @@ from .words import (
     listed as listed,
     plain as plain,
     plain_lines as plain_lines,
+    two_digits as two_digits,
     with_minus as with_minus,
 )

@@ -34,8 +34,8 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     """Probe each layer for every property in the files, print a table and write `probe.json`.
 
     The table has each layer's test accuracy and a baseline without vectors. Trained probes also
-    have the accuracy on a control task and the selectivity, the difference of the two (Hewitt and
-    Liang 2019). `probe.json` has the figures of each seed, as fractions of 1.
+    have the selectivity, the difference to the accuracy on a control task (Hewitt and Liang 2019).
+    `probe.json` has the figures of each seed, as fractions of 1.
 
     Returns the mean accuracies: `pos/baseline`, `pos/0` ...
     Raises ValueError if the files have no property in common, or no sentences.
@@ -58,7 +58,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     }
     path = Path(cfg.run_dir, "probe.json")
     write_json(path, content | code())
-    Console().print(Terminal(probes_grid([read_probe(path)], controls=True)))
+    Console().print(Terminal(probes_grid([read_probe(path)])))
     figures = {}
     for name, probed in measured.items():
         figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]

@@ -4,9 +4,10 @@ import csv
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
+from elmo_bench.files import two_digits
 from elmo_bench.runs import Run
 
 from .comparison import metric_of
@@ -17,16 +18,16 @@ from .table import Cell, Report
 
 COSTS = ["training, s", "in all, s", "encoder, s", "epochs", "examples/s"]
 SIZES = ["trained parameters", "frozen parameters", "device"]
-ABOUT_COSTS = "Means over the runs of a row. In all: with reading the data, measuring and writing."
-STORED = (
-    " Encoder: what a frozen one takes to read the corpus; the first run that needs its layers "
-    "pays for that, and the others read what it kept."
+ABOUT_COSTS = (
+    "Means over the runs of a row. In all: with reading the data, measuring and writing. Encoder: "
+    "what a frozen one takes to read the corpus; the first run that needs its layers pays for "
+    "that, and the others read what it kept."
 )
 ABOUT_MIXES = (
     "Means over runs; the shares of a row are 1 together. Layer 0 is the lowest; γ is what the mix "
-    "is multiplied by."
+    "is multiplied by. A share times its layer's norm: how long that layer's part of the mix is."
 )
-NORMS = " A share times its layer's norm: how long that layer's part of the mix is."
+SHARE, NORM = "layer {}", "layer {} × its norm"  # heads of columns
 
 
 def cost(report: Report) -> Grid | None:
@@ -35,52 +36,21 @@ def cost(report: Report) -> Grid | None:
     Runs of job=evaluate are ignored. Returns None if no training run is left.
     """
     trained = [(cell, [run for run in cell.runs if run.epochs]) for cell in report.cells]
-    trained = [(cell, runs) for cell, runs in trained if runs]
-    if not trained:
-        return None
-    all_runs = [run for _, runs in trained for run in runs]
-    devices = {run.device for run in all_runs}
-    rows = []
-    for cell, runs in trained:
-        sizes = [f"{runs[0].parameters[kind]:,}" for kind in ("trainable", "frozen")]
-        device = "; ".join(sorted({run.device for run in runs})) if len(devices) > 1 else ""
-        rows.append((cell, [*map(_mean, _costs(runs)), *sizes, device]))
-    where = f" on {min(devices)}" if len(devices) == 1 else ""
-    stored = STORED if any("encoder" in run.seconds for run in all_runs) else ""
-    title = titled(report.title, f"what a run took{where}")
-    return by_cell(report, rows, [*COSTS, *SIZES], title, ABOUT_COSTS + stored)
+    rows = [(cell, _costs(runs)) for cell, runs in trained if runs]
+    title = titled(report.title, "what a run took")
+    return by_cell(report, rows, [*COSTS, *SIZES], title, ABOUT_COSTS) if rows else None
 
 
-def _costs(runs: Iterable[Run]) -> list[list[float]]:
-    """Return the runs' figures for the columns of COSTS."""
-    seconds = [
+def _costs(runs: Sequence[Run]) -> list[str]:
+    """Return the figures of a cell's runs for the columns of COSTS and SIZES."""
+    columns = [
         [run.seconds[part] for run in runs if part in run.seconds]
         for part in ("training", "total", "encoder")
     ]
-    speed = [run.examples_per_second for run in runs]
-    return [*seconds, [float(run.epochs) for run in runs], speed]
-
-
-def _mean(values: Collection[float]) -> str:
-    """Format a mean with three significant digits; whole numbers and those >= 100 as integers.
-
-    >>> _mean([1234.5]), _mean([20.0]), _mean([15.25]), _mean([8.2]), _mean([0.0123]), _mean([])
-    ('1,234', '20', '15.2', '8.20', '0.0123', '')
-    """
-    if not values:
-        return ""
-    mean = statistics.fmean(values)
-    if mean >= 100 or mean == round(mean):
-        return f"{mean:,.0f}"
-    return f"{mean:.1f}" if mean >= 10 else f"{mean:#.3g}"
-
-
-def best_epoch(run: Run, among: Collection[int]) -> int:
-    """Return the epoch whose model a run keeps: the first that is best by the run's `task.monitor`,
-    whatever metric a report shows.
-    """
-    figures = after_epochs(run, None)
-    return max(among, key=lambda epoch: (figures.get(epoch, -math.inf), -epoch))
+    columns += [[float(run.epochs) for run in runs], [run.examples_per_second for run in runs]]
+    sizes = [f"{runs[0].parameters[kind]:,}" for kind in ("trainable", "frozen")]
+    means = [two_digits(statistics.fmean(values)) if values else "" for values in columns]
+    return [*means, *sizes, "; ".join(sorted({run.device for run in runs}))]
 
 
 def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
@@ -115,46 +85,34 @@ def weights(report: Report) -> tuple[Grid, int] | None:
     means over seeds, and, if the runs have it, each weight times its layer's mean norm on dev, the
     layer's contribution to the norm of the mix. Returns None if no run has a mix.
     """
-    mixes = [
-        (cell, place, means) for cell in report.cells for place, means in _by_place(cell).items()
-    ]
+    mixes = [(cell, place, _means(cell, place)) for cell in report.cells for place in _places(cell)]
     if not mixes:
         return None
-    heads = {head for _, _, means in mixes for head in means}
-    layers = sorted(layer for name, layer in heads if name == "layer")
-    columns = [*(("layer", layer) for layer in layers), ("γ", 0)]
-    columns += [("norm", layer) for layer in layers if ("norm", layer) in heads]
-    has_places = len({place for _, place, _ in mixes}) > 1
+    layers = sorted({layer for *_, means in mixes for head, layer in means if head == SHARE})
+    heads = [*((SHARE, layer) for layer in layers), ("γ", 0), *((NORM, layer) for layer in layers)]
+    several = len({place for _, place, _ in mixes}) > 1
+    texts = [[f"{m[head]:.3f}" if head in m else "" for head in heads] for *_, m in mixes]
     rows = [
-        (cell, [*([place] * has_places), *(f"{m[c]:.3f}" if c in m else "" for c in columns)])
-        for cell, place, m in mixes
+        (cell, [*[place] * several, *row])
+        for (cell, place, _), row in zip(mixes, texts, strict=True)
     ]
-    grid = by_cell(
-        report,
-        rows,
-        [*(["place"] * has_places), *(_head(name, layer) for name, layer in columns)],
-        titled(report.title, "the share of each layer in the mix"),
-        ABOUT_MIXES + (NORMS if any(name == "norm" for name, _ in columns) else ""),
-    )
-    return grid._replace(left=grid.left + has_places), len(layers)
+    title = titled(report.title, "the share of each layer in the mix")
+    names = [head.format(layer) for head, layer in heads]
+    grid = by_cell(report, rows, [*["place"] * several, *names], title, ABOUT_MIXES)
+    return grid._replace(left=grid.left + several), len(layers)
 
 
-def _head(name: str, layer: int) -> str:
-    return {"γ": "γ", "layer": f"layer {layer}", "norm": f"layer {layer} × its norm"}[name]
+def _places(cell: Cell) -> list[str]:
+    return [*dict.fromkeys(place for run in cell.runs for place in run.mix)]
 
 
-def _by_place(cell: Cell) -> dict[str, dict[tuple[str, int], float]]:
-    """Return, by place, a cell's means over runs: of shares, of γ, and of shares times norms."""
-    by_place: dict[str, dict[tuple[str, int], list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in cell.runs:
-        for place, mix in run.mix.items():
-            means = by_place[place]
-            means["γ", 0].append(mix["gamma"])
-            for layer, share in zip(mix["layers"], mix["shares"], strict=True):
-                means["layer", layer].append(share)
-            for layer, share, norm in zip(mix["layers"], mix["shares"], mix["norms"], strict=False):
-                means["norm", layer].append(share * norm)
-    return {
-        place: {head: statistics.fmean(values) for head, values in means.items()}
-        for place, means in by_place.items()
-    }
+def _means(cell: Cell, place: str) -> dict[tuple[str, int], float]:
+    """Return a cell's means over runs: of shares, of γ, and of shares times norms."""
+    values: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for mix in (run.mix[place] for run in cell.runs if place in run.mix):
+        values["γ", 0].append(mix["gamma"])
+        for layer, share in zip(mix["layers"], mix["shares"], strict=True):
+            values[SHARE, layer].append(share)
+        for layer, share, norm in zip(mix["layers"], mix["shares"], mix["norms"], strict=False):
+            values[NORM, layer].append(share * norm)
+    return {head: statistics.fmean(each) for head, each in values.items()}

@@ -15,7 +15,7 @@ from .table import Report, comparisons_of, corrected
 
 log = logging.getLogger(__name__)
 # The settings that each of several tables may override.
-SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper", "equal_within")
+SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper")
 # Chooses among the runs of a table, by its rows, its columns and its baseline.
 Choice = Callable[[list[Run], list[str] | None, list[str], Key | None], list[Run]]
 MOST = 5  # a note names up to this many failed runs
@@ -76,7 +76,10 @@ def build_tables(
     by_title = {}
     for title in counted([title for title in tables if chosen[title]], "tables"):
         options = {key: value for key, value in tables[title].items() if key != "where"}
-        by_title[title] = select(chosen[title], **options, title=title)
+        try:
+            by_title[title] = select(chosen[title], **options, title=title)
+        except ValueError as error:
+            raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
         by_title[title][0].notes[:0] = _failed(failed[title], chosen[title])
     count = len({run.folder for each in failed.values() for run in each})
     numbers = {title: len(failed[title]) for title in by_title}
@@ -91,7 +94,7 @@ def _completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -
             f"{', '.join(SETTINGS)}"
         )
     table = {key: table.get(key, settings[key]) for key in SETTINGS}
-    columns, baseline, region = as_list(table["columns"]), table["baseline"], table["equal_within"]
+    columns, baseline = as_list(table["columns"]), table["baseline"]
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
     values = as_list(baseline) if len(columns) > 1 or baseline is None else [baseline]
     return table | {
@@ -99,7 +102,6 @@ def _completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -
         "rows": as_list(table["rows"]) or None,
         "columns": columns,
         "baseline": tuple(map(frozen, values)) or None,
-        "equal_within": None if region is None else region / 100,
     }
 
 

@@ -1,6 +1,6 @@
 """A table of texts, independent of the output format."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 
@@ -10,7 +10,6 @@ class Grid(NamedTuple):
     Args:
         bold: (row, column) of each bold cell.
         left: the number of leading columns that hold names; the others hold figures.
-        hover: the config keys behind a text, by (row, column); row -1 is the heads.
         caption: an explanation of the rows and marks.
         bold_is: the meaning of bold.
         spare: heads of the columns that a narrow terminal omits, in this order.
@@ -22,7 +21,6 @@ class Grid(NamedTuple):
     rows: list[list[str]]
     bold: set[tuple[int, int]]
     left: int
-    hover: Mapping[tuple[int, int], str] = {}
     caption: str = ""
     bold_is: str = ""
     spare: tuple[str, ...] = ()
@@ -42,5 +40,4 @@ def without(grid: Grid, columns: Collection[int]) -> Grid:
         heads=[grid.heads[c] for c in remaining],
         rows=[[row[c] for c in remaining] for row in grid.rows],
         bold={(r, positions[c]) for r, c in grid.bold if c in positions},
-        hover={(r, positions[c]): text for (r, c), text in grid.hover.items() if c in positions},
     )

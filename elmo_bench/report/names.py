@@ -1,7 +1,7 @@
 """Display names of settings: `encoder.name=books elmo.mix=all` becomes "books, all layers"."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import PurePath
 from typing import NamedTuple, TypeGuard
@@ -17,69 +17,24 @@ def is_number(value: Hashable) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _amount(value: Hashable) -> str:
-    """Format a number without an exponent if possible, anything else as it is written.
-
-    >>> _amount(1e-05), _amount(10.0), _amount((1, 2))
-    ('0.00001', '10', '[1,2]')
-    """
-    if not is_number(value):
-        return text(value)
-    return f"{value:g}" if 0 < abs(value) < 1e-6 else f"{Decimal(repr(value)).normalize():f}"
-
-
-def _percent(value: Hashable) -> str:
-    return f"{100 * value:.10g} %" if is_number(value) else text(value)
-
-
-def _layers(value: Hashable) -> str:
-    """Name the layers with these numbers, 0 the lowest.
-
-    >>> _layers(0), _layers((0, 1, 2))
-    ('layer 0', 'layers 0, 1 and 2')
-    """
-    numbers = value if isinstance(value, tuple) else (value,)
-    if not all(map(is_number, numbers)):
-        return text(value)
-    return f"layer{'s' if len(numbers) > 1 else ''} {listed(map(text, numbers))}"
-
-
-def _places(value: Hashable) -> str:
-    return listed(map(text, value)) if isinstance(value, tuple) else text(value)
-
-
-def _hyphens(value: Hashable) -> str:
-    return text(value).replace("_", "-")
-
-
-def _file(value: Hashable) -> str:
-    """Return the name of a file, without its folder."""
-    return PurePath(text(value)).name
-
-
-def _class(value: Hashable) -> str:
-    return text(value).rpartition(".")[2]
-
-
 class Setting(NamedTuple):
     """Display names of a config key, as the head of a column, for its values, and in a phrase."""
 
     axis: str
     words: Mapping[Hashable, str] = {}  # display names of certain values
-    value: Callable[[Hashable], str] = _amount  # formats all other values
     phrase: str = ""  # a phrase with the value at {}; default: "AXIS = {}"
     silent: Key = ()  # usual values, which a phrase may omit
 
 
 SETTINGS: dict[str, Setting] = {
-    "task.name": Setting("task", value=text, phrase="{}"),
-    "data.name": Setting("corpus", value=text, phrase="{}"),
-    "trained_on.name": Setting("trained on", value=text, phrase="trained on {}"),
+    "task.name": Setting("task", phrase="{}"),
+    "data.name": Setting("corpus", phrase="{}"),
+    "trained_on.name": Setting("trained on", phrase="trained on {}"),
     "seed": Setting("seed", phrase="seed {}"),
-    "fraction": Setting("share of the training set", value=_percent, phrase="{} of training"),
-    "vocab.vectors": Setting("word vectors", {None: "no word vectors"}, _file, "{}"),
-    "encoder.name": Setting("encoder", {"none": BASELINE}, _hyphens, "{}"),
-    "encoder.model": Setting("model", value=text, phrase="{}"),
+    "fraction": Setting("share of the training set", phrase="{} of training"),
+    "vocab.vectors": Setting("word vectors", {None: "no word vectors"}, "{}"),
+    "encoder.name": Setting("encoder", {"none": BASELINE}, "{}"),
+    "encoder.model": Setting("model", phrase="{}"),
     "encoder.pretrained": Setting(
         "weights", {True: "pretrained", False: "random weights"}, silent=(True,)
     ),
@@ -87,7 +42,6 @@ SETTINGS: dict[str, Setting] = {
         "directions",
         {
             None: "both directions",
-            ("forward", "backward"): "both directions",
             ("forward",): "forward alone",
             ("backward",): "backward alone",
         },
@@ -101,16 +55,14 @@ SETTINGS: dict[str, Setting] = {
             "top": "top layer",
             "uniform": "mean of the layers",
         },
-        _layers,
         "{}",
     ),
-    "elmo.at": Setting("place", value=_places, phrase="at the {}"),
+    "elmo.at": Setting("place", phrase="at {}"),
     "elmo.l2": Setting("λ"),
     "elmo.dropout": Setting("dropout of ELMo's vectors", phrase="dropout {}"),
     "elmo.mix_lr": Setting("learning rate of the mix", {None: "the task's"}, silent=(None,)),
     "elmo.norm": Setting(
-        "norm",
-        {"none": "no norm", "batch": "batch norm", "word": "norm by word"},
+        "norm", {"none": "no norm", "batch": "batch norm", "word": "norm by word"}
     ),
     "finetune.name": Setting(
         "training",
@@ -124,30 +76,36 @@ SETTINGS: dict[str, Setting] = {
     "elmo.adapt": Setting(
         "adapted", {True: "adapted to the task's text", False: "not adapted"}, silent=(False,)
     ),
-    "finetune.lr": Setting("learning rate of the encoder"),
-    "finetune.lr_decay": Setting("decay of the learning rate by layer"),
-    "finetune.rank": Setting("rank of LoRA", phrase="rank {}"),
-    "encoder.pooling": Setting(
-        "a word's vector",
-        {"first": "first piece", "last": "last piece", "mean": "mean of the pieces"},
-        silent=(None,),
-    ),
-    "encoder.revision": Setting("revision", value=text),
-    "fit.batch_size": Setting("batch size", phrase="batches of {}"),
-    "fit.max_epochs": Setting("epochs at most", phrase="at most {} epochs"),
-    "fit.patience": Setting("patience", phrase="patience of {} epochs"),
+    "encoder.pooling": Setting("a word's vector", silent=(None,)),
     "task.optimizer.lr": Setting("learning rate"),
-    "task.optimizer._target_": Setting("optimizer", value=_class),
-    "schedule.name": Setting("schedule", value=_hyphens),
 }
 
 
 def _setting(key: str) -> Setting:
-    if key in SETTINGS:
-        return SETTINGS[key]
-    if key.endswith("._target_"):
-        return Setting(key.removesuffix("._target_"), value=_class)
-    return Setting(key.removesuffix(".name"))
+    return SETTINGS.get(key) or Setting(key.removesuffix("._target_").removesuffix(".name"))
+
+
+def _written(key: str, value: Hashable) -> str:
+    """Return a value without the folder of a file or the module of a class, a number without an
+    exponent if possible, and numbers of layers as such.
+
+    >>> _written("elmo.l2", 1e-05), _written("rnn._target_", "nn.Gru"), _written("fraction", 0.1)
+    ('0.00001', 'Gru', '10 %')
+    >>> _written("elmo.mix", (0, 1)), _written("elmo.mix", 0), _written("elmo.at", ("input",))
+    ('layers 0 and 1', 'layer 0', 'the input')
+    """
+    items = value if isinstance(value, tuple) else (value,)
+    if key == "elmo.mix" and all(map(is_number, items)):
+        return f"layer{'s' * (len(items) > 1)} {listed(map(text, items))}"
+    if key == "elmo.at":
+        return f"{'the ' * (len(items) == 1)}{listed(map(text, items))}"
+    if is_number(value):
+        if key == "fraction":
+            return f"{100 * value:.10g} %"
+        return f"{value:g}" if 0 < abs(value) < 1e-6 else f"{Decimal(repr(value)).normalize():f}"
+    if key == "vocab.vectors":
+        return PurePath(text(value)).name
+    return text(value).rpartition(".")[2] if key.endswith("._target_") else text(value)
 
 
 def axis(key: str) -> str:
@@ -166,7 +124,7 @@ def value(key: str, setting: Hashable) -> str:
     ('0.001', '10 %', 'top layer')
     """
     about = _setting(key)
-    return about.words.get(setting) or (NONE if setting == NOTHING else about.value(setting))
+    return about.words.get(setting) or (NONE if setting == NOTHING else _written(key, setting))
 
 
 def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, str] = {}) -> str:
@@ -198,8 +156,6 @@ def _phrase(key: str, setting: Hashable) -> str:
     about = _setting(key)
     if setting == NOTHING or setting in about.words:
         return value(key, setting)
-    if key == "elmo.at" and isinstance(setting, tuple) and len(setting) > 1:
-        return f"at {value(key, setting)}"
     return (about.phrase or f"{about.axis} = {{}}").replace("{}", value(key, setting))
 
 

@@ -74,7 +74,7 @@ def _lead(reports: Sequence[Report], origin: Origin) -> str:
 
 def footnotes(reports: Sequence[Report]) -> list[str]:
     """Return the notes of all reports, each once."""
-    return [*dict.fromkeys(note for report in reports for note in report.remarks)]
+    return [*dict.fromkeys(note for report in reports for note in report.notes)]
 
 
 def figure(plot: "Plot | None") -> str:
@@ -94,7 +94,6 @@ def _parts(report: Report) -> Iterator[Part]:
     means = shown.get("means", "") + shown.get("differences", "")
     notes = as_html("notes", footnotes([report]))
     yield ("", figure(comparison.comparison(report)) + means + notes)
-    yield ("What so many runs can show", shown.get("power", ""))
     yield ("Beside the paper", shown.get("paper", ""))
     if not report.chosen_among:  # otherwise the previous chapter, on dev, includes these runs
         yield from _training(report)

@@ -1,11 +1,12 @@
 """One table of the `probe.json` files of several encoders and corpora."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from reprlib import repr as shown
 from statistics import fmean, stdev
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,8 +19,7 @@ from .grids import points
 from .names import NONE, name
 
 TITLES = {"chunk": "chunks", "entity": "entities", "pos": "POS", "sense": "senses"}
-FIGURES = {"accuracy": "accuracy", "control": "control", "selectivity": "selectivity"}
-FIGURES["f1"] = "span F1"
+FIGURES = {"accuracy": "accuracy", "selectivity": "selectivity", "f1": "span F1"}
 NAMED = ("name", "pretrained", "directions")  # settings that form an encoder's name
 CAPTION = (
     "Percent, mean ± standard deviation over seeds ({}); one figure where no chance is involved. "
@@ -94,45 +94,33 @@ def read_probe(path: Path) -> Probed:
         ) from error
 
 
-class Column(NamedTuple):
-    """A figure of a property of a corpus."""
-
-    corpus: str
-    name: str
-    figure: str
-
-
-def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
+def probes_grid(probes: Sequence[Probed]) -> Grid:
     """Return a table: a row for each encoder and layer, columns for each corpus and property.
-
-    `controls` adds the accuracy on the control tasks.
 
     Raises ValueError if two files have the same encoder and corpus, or if the files of a corpus
     differ in data, settings or seeds.
     """
-    by_title, by_corpus = _grouped(probes)
+    by_title: dict[str, dict[str, Probed]] = defaultdict(dict)
+    by_corpus: dict[str, Probed] = {}
+    for probe in probes:
+        same = by_title[probe.title].setdefault(probe.corpus, probe)
+        _check(probe, same, by_corpus.setdefault(probe.corpus, probe))
     columns = [
-        Column(probe.corpus, key, figure)
-        for probe in by_corpus.values()
-        for (key, of_key), figure in product(probe.properties.items(), FIGURES)
-        if of_key.of(0, figure) is not None and (controls or figure != "control")
+        (corpus, name, figure)
+        for corpus, probe in by_corpus.items()
+        for (name, probed), figure in product(probe.properties.items(), FIGURES)
+        if probed.of(0, figure) is not None
     ]
-    baselines = (by_corpus[c.corpus].properties[c.name].baseline.get(c.figure) for c in columns)
+    baselines = (by_corpus[corpus].properties[name].baseline.get(f) for corpus, name, f in columns)
     rows = [[NONE, "baseline", *map(points, baselines)]]
     for title, of_title in by_title.items():
-        rows += [
-            [title, str(layer), *(_figures(of_title.get(c.corpus), c, layer) for c in columns)]
-            for layer in range(max(probe.num_layers for probe in of_title.values()))
-        ]
-    several = len(by_corpus) > 1
-    heads = [
-        f"{f'{c.corpus} ' * several}{TITLES.get(c.name, c.name)}: {FIGURES[c.figure]}"
-        for c in columns
-    ]
+        for layer in range(max(probe.num_layers for probe in of_title.values())):
+            cells = (_cell(of_title.get(corpus), layer, *which) for corpus, *which in columns)
+            rows.append([title, str(layer), *cells])
     seeds = sorted({len(probe.seeds) for probe in probes})
     return Grid(
-        f"What each layer knows{'' if several else f', on {probes[0].corpus}'}",
-        ["encoder", "layer", *heads],
+        "What each layer knows",
+        ["encoder", "layer", *(f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in columns)],
         rows,
         bold=set(),
         left=2,
@@ -140,42 +128,29 @@ def probes_grid(probes: Sequence[Probed], *, controls: bool = False) -> Grid:
     )
 
 
-def _grouped(
-    probes: Sequence[Probed],
-) -> tuple[dict[str, dict[str, Probed]], dict[str, Probed]]:
-    """Return the probes by encoder and corpus, and the first of each corpus, which has the same
-    data, settings and seeds as the others.
+def _check(probe: Probed, same: Probed, other: Probed) -> None:
+    """Raise ValueError if a probe's encoder and corpus are also in the file `same`, or if it cannot
+    be compared with `other`, of the same corpus.
     """
-    by_title: dict[str, dict[str, Probed]] = {}
-    by_corpus: dict[str, Probed] = {}
-    for probe in probes:
-        same = by_title.setdefault(probe.title, {}).setdefault(probe.corpus, probe)
-        if same is not probe:
-            raise ValueError(
-                f"{probe.source}: {probe.title} on {probe.corpus} is also in {same.source}: leave "
-                "one out, or rename its encoder with encoder.name=NAME"
-            )
-        _check_same(probe, by_corpus.setdefault(probe.corpus, probe))
-    return by_title, by_corpus
-
-
-def _check_same(probe: Probed, other: Probed) -> None:
+    if same is not probe:
+        raise ValueError(
+            f"{probe.source}: {probe.title} on {probe.corpus} is also in {same.source}: leave "
+            "one out, or rename its encoder with encoder.name=NAME"
+        )
     for key in ("data", "settings", "seeds"):
         mine, others = getattr(probe, key), getattr(other, key)
         if mine != others:
             raise ValueError(
                 f"{probe.source}: its `{key}` is {shown(mine)}, but that of {other.source}, of the "
-                f"same corpus {probe.corpus}, is {shown(others)}: their scores cannot be compared; "
-                "leave one of them out"
+                f"same corpus {probe.corpus}, is {shown(others)}: leave one of them out"
             )
 
 
-def _figures(probe: Probed | None, column: Column, layer: int) -> str:
+def _cell(probe: Probed | None, layer: int, name: str, figure: str) -> str:
     """Format a cell in percent: mean ± standard deviation; "" if the probe lacks the figure."""
-    if probe is None or layer >= probe.num_layers or column.name not in probe.properties:
+    probed = probe.properties.get(name) if probe else None
+    if probed is None or layer >= len(probed.layers):
         return ""
-    figures = probe.properties[column.name].of(layer, column.figure)
-    if figures is None:
-        return ""
+    figures = probed.of(layer, figure) or []
     spread = f" ± {100 * stdev(figures):.2f}" if len(figures) > 1 else ""
-    return points(fmean(figures)) + spread
+    return points(fmean(figures)) + spread if figures else ""

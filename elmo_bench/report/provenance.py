@@ -4,25 +4,17 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from string import Template
 from typing import NamedTuple
 
 from elmo_bench import COMMAND
 from elmo_bench.files import counted_noun, duration, listed
-from elmo_bench.runs import OVERRIDES, Run, key_of, overrides, portable_overrides
+from elmo_bench.runs import OVERRIDES, SHORT, Run, key_of, overrides, portable_overrides
 
 from .grid import Grid
-from .grids import tests
 from .names import metric_title, task_titles
 from .significance import FEWEST, LEVEL
-from .table import Report
+from .table import Report, comparisons_of
 
-DIGITS = 12  # hexadecimal digits shown of a hash
-METHODS = Template(
-    "We train models of $tasks: $runs of $settings, with $seeds. Figures are $figures, "
-    "means over runs with their standard deviation. Of each run the epoch that is best on dev is "
-    "measured.$tests"
-)
 TESTS = (
     " Differences are tested by a two-sided t-test that takes runs and test examples alike as "
     "drawn at random (Obuchowski and Rockette 1995; Hillis 2007), with examples that belong "
@@ -44,47 +36,41 @@ NOWHERE = Origin()
 
 def runs_of(reports: Iterable[Report]) -> list[Run]:
     """Return the distinct runs of all reports."""
-    runs = (run for report in reports for cell in report.cells for run in cell.runs)
-    return [*{run.folder: run for run in runs}.values()]
+    return [*{run.folder: run for report in reports for run in report.runs}.values()]
 
 
 def methods(reports: Sequence[Report]) -> str:
     """Return a paragraph on methods for a paper."""
     runs = runs_of(reports)
-    cells = {
-        frozenset(run.folder for run in cell.runs) for report in reports for cell in report.cells
-    }
+    cells = {frozenset(r.folder for r in cell.runs) for each in reports for cell in each.cells}
     seeds = sorted({run.seed for run in runs})
-    tested = any(test.p is not None for report in reports for _, test in tests(report))
-    return METHODS.substitute(
-        tasks=listed(_by_corpus(runs)),
-        runs=counted_noun(len(runs), "run"),
-        settings=counted_noun(len(cells), "setting"),
-        seeds=f"seed{'s' * (len(seeds) > 1)} {listed(map(str, seeds))}",
-        figures=listed(
-            dict.fromkeys(_figure(report, run) for report in reports for run in runs_of([report]))
-        ),
-        tests=TESTS if tested else "",
+    figures = {
+        f"{report.split} {metric_title(run, report.metric)}": None
+        for report in reports
+        for run in report.runs
+    }
+    tested = any(each.test and each.test.p is not None for each in comparisons_of(reports))
+    return (
+        f"We train models of {listed(_by_corpus(runs))}: {counted_noun(len(runs), 'run')} of "
+        f"{counted_noun(len(cells), 'setting')}, with seed{'s' * (len(seeds) > 1)} "
+        f"{listed(map(str, seeds))}. Figures are {listed(figures)}, means over runs with their "
+        "standard deviation. Of each run the epoch that is best on dev is measured."
+        f"{TESTS * tested}"
     )
-
-
-def _figure(report: Report, run: Run) -> str:
-    return f"{report.split} {metric_title(run, report.metric)}"
 
 
 def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
     """Return a table of what was run: machines, time, software, data and commands."""
     runs = runs_of(reports)
     trained = [run for run in runs if run.epochs]
+    days = sorted({run.finished[:10] for run in runs if run.finished})
     seconds = sum(run.seconds["total"] for run in trained)
     devices = Counter(run.device for run in trained)
     rows = [
         ("report", origin.command),
         ("runs", f"{len(runs):,}"),
         ("failed", "" if origin.failed is None else f"{origin.failed:,}"),
-        ("trained", _span(run.finished[:10] for run in runs if run.finished)),
-        ("epochs", _span(run.epochs for run in trained)),
-        ("trained parameters", _span(run.parameters["trainable"] for run in trained)),
+        ("finished", " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))),
         ("time of all runs", duration(seconds) if trained else ""),
         ("device", listed(f"{each} ({counted_noun(n, 'run')})" for each, n in devices.items())),
         ("software", _software(runs)),
@@ -96,24 +82,15 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
     return Grid("where the figures come from", ["what", "which"], filled, set(), 1)
 
 
-def _span(values: Iterable[int | str]) -> str:
-    """Return the lowest and the highest value."""
-    ordered = sorted(values)
-    ends = [
-        each if isinstance(each, str) else f"{each:,}" for each in (*ordered[:1], *ordered[-1:])
-    ]
-    return " to ".join(dict.fromkeys(ends))
-
-
 def _software(runs: Sequence[Run]) -> str:
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         for package, version in run.versions.items():
             versions[package].add(version)
-    packages = [f"{package} {listed(sorted(each))}" for package, each in versions.items()]
-    commits = sorted({run.commit for run in runs if run.commit})
-    said = [each[:10] + " with uncommitted changes" * each.endswith("+") for each in commits]
-    return ", ".join([*packages, *(f"commit {each}" for each in said)])
+        if commit := run.commit:
+            shown = commit[:10] + " with uncommitted changes" * commit.endswith("+")
+            versions["commit"].add(shown)
+    return ", ".join(f"{name} {listed(sorted(each))}" for name, each in versions.items())
 
 
 def _by_corpus(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -127,19 +104,12 @@ def _by_corpus(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def _data(runs: Sequence[Run]) -> list[str]:
-    """Return a line for each corpus: its training examples, and `data.origin` of the config."""
-    lines = []
-    for name, group in _by_corpus(runs).items():
-        trained = [
-            round(run.examples_per_second * run.seconds["training"] / run.epochs)
-            for run in group
-            if run.epochs
-        ]
-        size = f"{_span(trained)} training examples" if trained else ""
-        origin = group[0].config.get("data", {}).get("origin", "")
-        if size or origin:
-            lines.append(f"{name}: {'. '.join(filter(None, (size, origin)))}")
-    return lines
+    """Return a line for each corpus that has a `data.origin` in the config."""
+    origins = {
+        name: group[0].config.get("data", {}).get("origin")
+        for name, group in _by_corpus(runs).items()
+    }
+    return [f"{name}: {origin}" for name, origin in origins.items() if origin]
 
 
 def _hashes(runs: Sequence[Run]) -> list[str]:
@@ -149,7 +119,7 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
         for name, digest in run.inputs.items():
             group, _, file = name.partition(".")
             owner = str(run.settings.get("data.name", group)) if group == "data" else group
-            hashes[owner][file].add(digest[:DIGITS])
+            hashes[owner][file].add(digest[:SHORT])
     return [
         f"{owner}: {', '.join(f'{file} {listed(sorted(each))}' for file, each in files.items())}"
         for owner, files in hashes.items()
@@ -157,26 +127,22 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
 
 
 def commands(runs: Iterable[Run]) -> list[str]:
-    """Return the recorded command lines of the runs; trainings that differ only in seed share a
-    line.
+    """Return the recorded command lines of the runs; those that differ only in seed share a line.
 
     Folders of the machine are removed. Runs without a recorded command are skipped.
     """
-    seeds: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    evaluations = []
+    seeds: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for run in runs:
         recorded = overrides(Path(run.folder, OVERRIDES))
-        if "job=evaluate" in recorded:  # the seed is that of its checkpoint
-            evaluations.append(shlex.join([*COMMAND, *recorded]))
-        elif recorded:
-            without_seed = tuple(override for override in recorded if key_of(override) != "seed")
-            seeds[without_seed] += [str(run.seed)]
+        without_seed = tuple(override for override in recorded if key_of(override) != "seed")
+        if recorded:
+            seeds[without_seed].add(run.seed)
     lines = []
     for settings, numbers in seeds.items():
-        several = ["-m"] if len(numbers) > 1 else []
-        seed_list = ",".join(sorted(numbers, key=lambda number: (len(number), number)))
-        lines.append(shlex.join([*COMMAND, *several, *settings, f"seed={seed_list}"]))
-    return [*lines, *dict.fromkeys(evaluations)]
+        several = ["-m"] * (len(numbers) > 1)
+        seed = f"seed={','.join(map(str, sorted(numbers)))}"
+        lines.append(shlex.join([*COMMAND, *several, *settings, seed]))
+    return lines
 
 
 def typed(words: Iterable[str]) -> str:

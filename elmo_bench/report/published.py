@@ -7,11 +7,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from elmo_bench.runs import Run, equal
+from elmo_bench.runs import Run, equal, is_without_layers
 
 Row = dict[str, Any]
 OWN = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under task.elmo
-BASELINE = "none"
 
 
 @cache
@@ -68,18 +67,13 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     if str(run.settings.get("rnn._target_")).endswith(".Identity"):
         return None  # the paper has no figures for a linear head
     settings = _content()["settings"]
-    if not _is_baseline(run) and not all(_has(run, key, settings[key]) for key in settings):
+    if not is_without_layers(run) and not all(_has(run, key, settings[key]) for key in settings):
         return None
     tables = (
         [name] if name else [each for each in _content()["tables"] if _reads_as_much(run, each)]
     )
     rows = (row for table in tables if _table(table)["split"] == split for row in _rows(run, table))
     return next((row[metric] for row in rows if metric in row), None)
-
-
-def is_adapted(run: Run) -> bool | None:
-    """Whether a run's biLM was adapted to the task's text; None for a baseline."""
-    return None if _is_baseline(run) else bool(run.settings.get("elmo.adapt"))
 
 
 def _table(name: str) -> dict[str, Any]:
@@ -103,8 +97,8 @@ def _reads_as_much(run: Run, name: str) -> bool:
 def _is_of(setting: Row, run: Run) -> bool:
     """Whether a run has a row's setting; keys without effect in the run are ignored."""
     mix = setting.get("mix", "all")
-    if mix == BASELINE or _is_baseline(run):
-        return mix == BASELINE and _is_baseline(run)
+    if mix == "none" or is_without_layers(run):
+        return mix == "none" and is_without_layers(run)
     task_settings = run.config["task"].get("elmo", {})
     wanted = (
         {"norm": "none"}
@@ -113,10 +107,6 @@ def _is_of(setting: Row, run: Run) -> bool:
     )
     keys = [key for key in wanted if f"elmo.{key}" not in run.idle]
     return _has(run, "elmo.mix", mix) and all(_has(run, f"elmo.{key}", wanted[key]) for key in keys)
-
-
-def _is_baseline(run: Run) -> bool:
-    return BASELINE in (run.settings.get("encoder.name"), run.settings.get("elmo.mix"))
 
 
 def _has(run: Run, key: str, value: Any) -> bool:

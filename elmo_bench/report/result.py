@@ -6,30 +6,22 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import duration, plain, plain_lines
+from elmo_bench.files import counted_noun, duration, plain, plain_lines, two_digits
 from elmo_bench.runs import Result, flat_mix
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:
     """Print the test figures (dev figures if there are none), the mix weights and the time."""
     split = "test" if any(key.startswith("test/") for key in result.metrics) else "dev"
-    title = (
-        f"{result.task} on {cfg.data.name}, encoder={cfg.encoder.name}, seed {result.seed}: {split}"
-    )
-    print_metrics(result.metrics, split, title)
-    if result.mix:
-        print_line(
-            "mix: "
-            + "   ".join(
-                f"{name.removeprefix('elmo/')} {value:.3f}"
-                for name, value in flat_mix(result.mix).items()
-            )
-        )
+    system = f"{result.task} on {cfg.data.name}, encoder={cfg.encoder.name}, seed {result.seed}"
+    print_metrics(result.metrics, split, f"{system}: {split}")
+    if mix := flat_mix(result.mix):
+        weights = (f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in mix.items())
+        print_line(f"mix: {'   '.join(weights)}")
     print_line(
-        f"{result.epochs} epoch{'' if result.epochs == 1 else 's'} in "
-        f"{duration(result.seconds['training'])} of training "
-        f"({rate(result.examples_per_second)} examples/s), {duration(result.seconds['total'])} in "
-        f"all; {cfg.run_dir}/result.json"
+        f"{counted_noun(result.epochs, 'epoch')} in {duration(result.seconds['training'])} of "
+        f"training ({two_digits(result.examples_per_second)} examples/s), "
+        f"{duration(result.seconds['total'])} in all; {cfg.run_dir}/result.json"
     )
 
 
@@ -38,32 +30,21 @@ def print_line(line: str) -> None:
     Console(markup=False, emoji=False).print(plain_lines(line), soft_wrap=True, highlight=False)
 
 
-def rate(value: float) -> str:
-    """Format examples per second; below 10, as for whole documents, with two digits."""
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
-
-
 def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
     """Print a table of a split's figures in percent: a row for each type, and one for all."""
-    names = [name.removeprefix(f"{split}/") for name in metrics if name.startswith(f"{split}/")]
-    groups = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
-    columns = {
-        group: [name.rpartition("/")[2] for name in names if name.rpartition("/")[0] == group]
-        for group in groups
-    }
+    groups: dict[str, dict[str, float]] = {}
+    for name, value in metrics.items():
+        if name.startswith(f"{split}/"):
+            group, _, kind = name.removeprefix(f"{split}/").rpartition("/")
+            groups.setdefault(group, {})[kind] = value
     # The groups with the most figures define the order of columns, since others may lack some.
-    kinds = list(
-        dict.fromkeys(
-            kind for figures in sorted(columns.values(), key=len, reverse=True) for kind in figures
-        )
-    )
-    table = Table()
-    table.add_column("")
+    by_size = sorted(groups.values(), key=len, reverse=True)
+    kinds = [*dict.fromkeys(kind for figures in by_size for kind in figures)]
+    table = Table("")
     for kind in kinds:
         table.add_column(plain(kind), justify="right")
-    for group in sorted(groups, key=lambda group: (group == "", group)):
-        figures = (metrics.get("/".join(filter(None, (split, group, kind)))) for kind in kinds)
-        cells = ("" if figure is None else f"{100 * figure:.2f}" for figure in figures)
+    for group, figures in sorted(groups.items(), key=lambda item: (item[0] == "", item[0])):
+        cells = (f"{100 * figures[kind]:.2f}" if kind in figures else "" for kind in kinds)
         table.add_row(plain(group) or "all", *cells, style="" if group else "bold")
     print_line(f"\n{title}, in percent")
     Console(markup=False, emoji=False).print(table)

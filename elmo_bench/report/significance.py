@@ -25,17 +25,6 @@ PRELIMINARY = "preliminary"  # stands for the verdict of a comparison with fewer
 ROUNDING = 1e-8  # a smaller standard error is that of equal predictions, and rounding
 
 
-class Shares(NamedTuple):
-    """The sources of a difference's variance, as shares that sum to 1.
-
-    `both` is the interaction of runs and examples; more seeds and more examples both lower it.
-    """
-
-    seeds: float
-    examples: float
-    both: float
-
-
 class Scale(NamedTuple):
     """The standard error of a difference, and the degrees of freedom of its t distribution."""
 
@@ -55,9 +44,8 @@ class Test(NamedTuple):
     p: float | None  # two-sided
     interval: tuple[float, float]  # 95 %; excludes 0 if p is below 0.05; clipped to [-1, 1]
     # Smallest true difference found with 80 % power, at most 1; Bonferroni over all comparisons.
-    # None, as are the shares, with fewer than FEWEST runs a side: rough, and nothing is decided.
+    # None with fewer than FEWEST runs a side: rough, and nothing is decided.
     detectable: float | None
-    shares: Shares | None
     examples: int
     clusters: int
     runs: tuple[int, int]
@@ -133,14 +121,6 @@ class Variance(NamedTuple):
             Scale(error if error >= ROUNDING else 0.0, each.freedom) for each, error in errors
         )
 
-    @property
-    def shares(self) -> Shares | None:
-        if not self.total:
-            return None
-        both = sum(noise / count for noise, count in zip(self.noise, self.counts, strict=True))
-        seeds = max(self.total - self.examples - both, 0.0)
-        return Shares(seeds / self.total, self.examples / self.total, both / self.total)
-
 
 def figure(sums: Float[np.ndarray, "*P S 4"]) -> Float[np.ndarray, "*P"]:
     """Return the mean over scores of 2rp / (r + p), a fraction of 1; 0 without counts."""
@@ -193,7 +173,6 @@ def compare(
         p=largest_p(difference, variance.scales) if min(runs) > 1 else None,
         interval=(max(difference - reach, -1.0), min(difference + reach, 1.0)),
         detectable=None,
-        shares=variance.shares if min(runs) >= FEWEST else None,
         examples=num_examples,
         clusters=ours.shape[1],
         runs=runs,
@@ -281,16 +260,6 @@ def largest_p(difference: float, scales: Sequence[Scale]) -> float:
     return max(float(2 * scipy.stats.t.sf(t, freedom)) for t, freedom in ts)
 
 
-def equal_within(test: Test, region: float) -> bool | None:
-    """Whether two one-sided tests at 5 % show that the true difference is smaller than the region.
-
-    Schuirmann (1987). Returns None if the test has no p value or is preliminary.
-    """
-    if test.p is None or test.is_preliminary:
-        return None
-    return bool(abs(test.difference) + test.reach(2 * LEVEL) < region)
-
-
 @lru_cache(maxsize=10_000)
 def noncentrality(freedom: float, comparisons: int = 1) -> float:
     """Return the true difference, in standard errors, that has 80 % power.
@@ -309,18 +278,6 @@ def noncentrality(freedom: float, comparisons: int = 1) -> float:
         return float(scipy.stats.nct.sf(limit, freedom, shift)) - POWER
 
     return float(scipy.optimize.brentq(lacking, 0, 10 * limit))
-
-
-def fewest(ours: int, theirs: int) -> float:
-    """Return the smallest two-sided p-value of a permutation test with these numbers of runs.
-
-    The statistic is the absolute difference of the means. With equal numbers of runs, exchanging
-    all of them leaves it the same.
-
-    >>> fewest(3, 3), round(fewest(5, 5), 3), round(fewest(2, 5), 3)
-    (0.1, 0.008, 0.048)
-    """
-    return (2 if ours == theirs else 1) / math.comb(ours + theirs, ours)
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -109,15 +109,13 @@ def _comparison(cell: Cell) -> dict[str, Any]:
     test = compared.test if compared else None
     low, high = test.interval if test else (None, None)
     ours, theirs = test.runs if test else (None, None)
-    flat = {key: getattr(compared, key, None) for key in ("difference", "error_reduction", "equal")}
+    flat = {key: getattr(compared, key, None) for key in ("difference", "error_reduction")}
     flat |= {
         "p_holm": compared and compared.p_holm,
         "family": (compared and compared.family) or None,
     }
     of_test = ("p", "error", "freedom", "detectable", "examples", "clusters", "unit")
     flat |= {key: getattr(test, key, None) for key in of_test}
-    shares = test.shares if test else None
-    flat |= {f"share_{key}": getattr(shares, key, None) for key in ("seeds", "examples", "both")}
     return flat | {"low": low, "high": high, "runs_tested": ours, "runs_baseline": theirs}
 
 

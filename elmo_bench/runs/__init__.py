@@ -40,6 +40,7 @@ from .query import (
     distinguishing as distinguishing,
     equal as equal,
     full_keys as full_keys,
+    is_without_layers as is_without_layers,
     other_files as other_files,
     values as values,
     varies as varies,

@@ -10,6 +10,7 @@ Key = tuple[Hashable, ...]  # values of settings
 NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
 # Keys that may differ between runs of an experiment, besides those without effect on figures.
 WITHIN = ("seed", "job", "split", "encoder._target_", "inputs.checkpoint")
+MISSING = object()  # equals no setting
 ENCODER, MIX = "encoder.name", "elmo.mix"
 NAMES = ("task.name", "data.name", ENCODER)
 CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that identify the corpus
@@ -36,6 +37,11 @@ def values(run: Run, keys: Sequence[str]) -> Key:
     return tuple(NOTHING if key in run.idle else run.settings.get(key, NOTHING) for key in keys)
 
 
+def is_without_layers(run: Run) -> bool:
+    """Whether a run is a baseline, through its encoder or its mix."""
+    return "none" in (run.settings.get(ENCODER), run.settings.get(MIX))
+
+
 def where(
     runs: Iterable[Run],
     wanted: Mapping[str, object],
@@ -59,10 +65,7 @@ def where(
         if not strict and (not names or key in run.idle):
             return True
         if isinstance(value, Mapping):
-            corpus = run.settings.get("data.name")
-            if corpus not in value:
-                return False
-            value = value[corpus]
+            value = value.get(run.settings.get("data.name"), MISSING)
         if value == "task":
             value = run.settings.get(f"task.{key}", value)
         return any(equal(run.settings[name], value) for name in names)
@@ -87,18 +90,14 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
     """
     keys = {key for run in runs for key in run.acting if not below(key, WITHIN)}
     chosen = ["task.name"]
-    for key in sorted(
-        keys,
-        key=lambda key: (
-            key not in NAMES,
-            not key.startswith(("elmo.", "finetune.")),
-            key.startswith(INPUTS),
-            key,
-        ),
-    ):
+    for key in sorted(keys, key=_importance):
         if varies(runs, [*keys_given, *chosen], key):
             chosen.append(key)
     return [key for key in chosen if key not in keys_given]
+
+
+def _importance(key: str) -> tuple[bool, bool, bool, str]:
+    return key not in NAMES, not key.startswith(("elmo.", "finetune.")), key.startswith(INPUTS), key
 
 
 def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
@@ -106,17 +105,14 @@ def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
     different training, dev or test files. None if they can be compared.
     """
     keys = ["task.name", *(key for key in known if below(key, CORPUS))]
-    hashes: dict[tuple[str, Key], dict[Hashable, list[Run]]] = defaultdict(dict)
+    hashes: dict[tuple[str, Key], dict[Hashable, Run]] = defaultdict(dict)
     for run in runs:
         for name in (f"{INPUTS}data.{split}" for split in ("train", "dev", "test")):
             if digest := run.settings.get(name):
-                hashes[name, values(run, keys)].setdefault(digest, []).append(run)
+                hashes[name, values(run, keys)].setdefault(digest, run)
     for (name, corpus), several in hashes.items():
         if len(several) > 1:
-            shown = ", ".join(
-                f"{digest} in {group[0].folder} and {len(group) - 1} more"
-                for digest, group in several.items()
-            )
+            shown = ", ".join(f"{digest} in {run.folder}" for digest, run in several.items())
             return (
                 f"{' '.join(map(text, corpus))}: runs on other data cannot be compared, but {name} "
                 f"is {shown}; where={{{name}: {next(iter(several))}}} takes one, "

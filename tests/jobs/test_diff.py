@@ -1,6 +1,7 @@
 """Two runs beside each other: made-up ones of every task, wrong at known examples."""
 
 import json
+import re
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -11,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from elmo_bench.config import build
-from elmo_bench.files import begins
-from elmo_bench.jobs.diff import OWN, diff
+from elmo_bench.jobs.diff import check, diff
 from elmo_bench.report import difference
 from elmo_bench.runs import (
     Result,
@@ -102,90 +102,88 @@ def made(tmp_path, root):
 
 
 def compared(a, b, root, *overrides, **settings):
-    """What job=diff writes as JSON."""
-    output = a.parent / "diff.json"
-    where = {"a": str(a), "b": str(b), "cache_dir": str(root), "output": str(output)}
-    diff(composed("job=diff", *overrides, **where | settings))
-    return json.loads(output.read_text())
+    """What job=diff shows."""
+    where = {"a": str(a), "b": str(b), "cache_dir": str(root)}
+    return check(composed("job=diff", *overrides, **where | settings))[1]
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_examples_that_one_has_right(made, root, task):
     """Each is wrong at one, and the words, gold and both answers stand beside."""
     found = compared(made("a", [0], task=task), made("b", [1], task=task), root)
-    assert (found["a_better"], found["b_better"]) == (1, 1)
-    assert found["both_right"] == found["examples"] - 2
-    by_number = {one["example"]: one for one in found["differing"]}
-    assert {*by_number} == {1, 2}
-    assert by_number[1]["a_score"] == 0 == by_number[2]["b_score"]
-    assert by_number[1]["b_score"] == 1 == by_number[2]["a_score"]
-    for one, (right, other) in zip((by_number[1], by_number[2]), ("ba", "ab"), strict=True):
-        assert set(one[right]) <= set(one["gold"])  # SQuAD has several that are right
-        assert one[right] != one[other]
-        assert all(one["sentences"])
-    assert found["notes"] == []
+    a, b = found.scores
+    assert [a[:3].tolist(), b[:3].tolist()] == [[0, 1, 1], [1, 0, 1]]
+    size = len(a)
+    assert f"A better: 1, B better: 1, equal: {size - 2} (both" in difference.lines(found)[2]
+    (first, second) = sorted(difference.examples(found).rows, key=lambda row: row[5])
+    assert [first[5:], second[5:]] == [["0.00", "100.00"], ["100.00", "0.00"]]
+    for one, (right, other) in zip(found.texts[:2], ("ba", "ab"), strict=True):
+        right, other = getattr(one, right), getattr(one, other)
+        assert set(right) <= set(one.gold)  # SQuAD has several that are right
+        assert right != other
+        assert all(one.sentences)
+    assert found.note == ""
 
 
 def test_settings_and_figures(made, root, capsys):
-    """First what changes figures, and what does nothing in a run is not shown as its setting."""
+    """What does nothing in a run is not shown as its setting."""
     a = made("a", [0], "encoder=none", "elmo.l2=0.5")
     b = made("b", [0, 1], "seed=2", "elmo.l2=0.7", "num_workers=1")
-    found = compared(a, b, root, limit=1)
-    settings = {one["key"]: one for one in found["settings"]}
-    assert settings["encoder.name"] | settings["seed"] | settings["num_workers"]
-    assert (settings["encoder.name"]["a"], settings["encoder.name"]["b"]) == ("none", "mini")
-    assert (settings["elmo.l2"]["a"], settings["elmo.l2"]["b"]) == ("-", "0.7")
-    acts = [one["changes_figures"] for one in found["settings"]]
-    assert acts == sorted(acts, key=["yes", "maybe", "no"].index)
-    assert [settings[key]["changes_figures"] for key in ("seed", "num_workers")] == ["yes", "no"]
-    ours, theirs = (found["metrics"][side]["test/f1"] for side in "ab")
+    found = compared(a, b, root)
+    settings = {key: texts for key, *texts in difference.settings(found).rows}
+    assert settings["encoder.name"] == ["none", "mini"]
+    assert settings["elmo.l2"] == ["-", "0.7"]
+    assert settings["seed"] == ["1", "2"]
+    assert "num_workers" not in settings
+    ours, theirs = (run.metrics["test/f1"] for run in found.runs)
+    difference.show(Console(), found, limit=1)
     shown = " ".join(capsys.readouterr().out.split())
     assert "A: no encoder, seed 1" in shown
-    assert f"test/f1 {100 * ours:.2f} {100 * theirs:.2f} −{100 * (ours - theirs):.2f}" in shown
-    assert "A alone right: 1, B alone right: 0, both: 38, neither: 1; of 40 test" in shown
     assert "1 example on which A and B differ" in shown
+    row = [f"{100 * ours:.2f}", f"{100 * theirs:.2f}", f"−{100 * (ours - theirs):.2f}"]
+    assert ["test/f1", *row] in difference.figures(found).rows
 
 
 def test_what_is_printed_and_what_is_written(made, root, tmp_path, capsys):
-    """The first examples on the terminal, all of them in every file."""
-    a, b = made("a", range(5)), made("b", [])
-    for suffix in ("html", "md", "json"):
-        output = tmp_path / f"found.{suffix}"
-        where = {"a": str(a), "b": str(b), "cache_dir": str(root), "output": str(output)}
+    """The first examples on the terminal, all of them on the page."""
+    a, b, output = made("a", range(5)), made("b", []), tmp_path / "found.html"
+    where = {"a": str(a), "b": str(b), "cache_dir": str(root), "output": str(output)}
+    for _ in range(2):  # it may be written again
         diff(composed("job=diff", limit=2, **where))
-        assert begins(OWN[output.suffix])(output)  # it may be written again
-        assert str(tmp_path) not in output.read_text()
-        assert output.read_text().count("NEW: ") >= 5
-    shown = capsys.readouterr().out
-    assert "The first 2 of 5 examples" in shown
+    assert str(tmp_path) not in output.read_text()
+    assert output.read_text().count("NEW: ") >= 5
+    assert "5 examples on which A and B differ: the first 2" in capsys.readouterr().out
 
 
-def test_a_corpus_that_is_not_there_or_another(made, root, tmp_path):
+def test_a_corpus_that_is_not_there_or_another(made, root):
     """Numbers without words, and why."""
-    a, b = made("a", [0]), made("b", [])
-    found = compared(a, b, root, "data=files", "data.files.test=nowhere.txt", "data.name=x")
-    assert found["notes"][0].startswith(
-        "Words and predictions are omitted, since data.files.test: no file"
-    )
-    assert [one["example"] for one in found["differing"]] == [1]
-    (tmp_path / "other.txt").write_text("Rain O\n")
-    other = [f"data.files.test={tmp_path}/other.txt", "data.name=x", "data=files"]
-    found = compared(a, b, root, *other)
-    assert "other.txt is not the file that a=" in found["notes"][0]
-    for folder in (a, b):  # an earlier version had no hashes
-        path = folder / "result.json"
-        content = json.loads(path.read_text())
-        del content["inputs"]
-        path.write_text(json.dumps(content))
-    found = compared(a, b, root, *other)
-    assert "other.txt does not contain the" in found["notes"][0]
+    folders = made("a", [0]), made("b", [])
+    found = compared(*folders, root, "data.files.test=nowhere.txt")
+    assert re.match("Words and predictions are omitted, since .*nowhere.txt", found.note)
+    assert [row[0] for row in difference.examples(found).rows] == ["1"]
+    for folder in folders:
+        change(folder, lambda run: run["inputs"].update({"data.test": "f" * 64}))
+    assert "is not the file that a=" in compared(*folders, root).note
+    for folder in folders:
+        change(folder, lambda run: run.pop("inputs"))
+        path = folder / "counts" / "test.npz"
+        arrays = dict(np.load(path))
+        np.savez(path, **arrays | {"sentences": arrays["sentences"] + np.uint64(1)})
+    assert "the corpus does not contain the 40 examples" in compared(*folders, root).note
+
+
+def change(folder, how):
+    path = folder / "result.json"
+    content = json.loads(path.read_text())
+    how(content)
+    path.write_text(json.dumps(content))
 
 
 def test_labels_that_were_left_out(made, root):
     """Of an evaluation with data.labels gold is what it was measured against."""
     names = "data.labels={LOC: LOC}"
     found = compared(made("a", [], names), made("b", range(40), names), root)
-    gold = [label for one in found["differing"] for label in one["gold"]]
+    gold = [label for example in found.texts for label in example.gold]
     assert gold
     assert all(label.startswith("LOC: ") for label in gold)
 
@@ -194,75 +192,51 @@ def test_predictions_that_are_not_there(made, root):
     a, b = made("a", [0]), made("b", [])
     (b / "predictions" / "test.conll").unlink()
     found = compared(a, b, root)
-    assert found["notes"][0].startswith(
-        "The predictions of B are not shown: test.conll does not exist: run job"
-    )
-    assert found["differing"][0]["b"] is None
-    assert found["differing"][0]["a"]
+    assert re.search("since .*test.conll does not exist: run job=evaluate", found.note)
+    assert not found.texts
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("how", "keys"),
     [
-        (
-            lambda run: run["config"]["task"].update(name="pos"),
-            "runs of different tasks, ner and pos",
-        ),
-        (
-            lambda run: run["config"]["data"].update(name="wnut17"),
-            "of different corpora, sample and w",
-        ),
-        (
-            lambda run: run["inputs"].update({"data.test": "f" * 64}),
-            r"different test files, \w+ and fff",
-        ),
+        (lambda run: run["config"]["task"].update(name="pos"), "task.name"),
+        (lambda run: run["config"]["data"].update(name="wnut17"), "data.name"),
+        (lambda run: run["inputs"].update({"data.test": "f" * 64}), "inputs.data.test"),
         (
             lambda run: run["config"]["task"].update(read={"test": {"classes": 3}}),
-            r"runs of different labels \(task.read, data.read\)",
+            "task.read.test.classes",
         ),
-        (
-            lambda run: run["config"]["data"].update(labels={"PER": "x"}),
-            "different data.labels, None",
-        ),
+        (lambda run: run["config"]["data"].update(labels={"PER": "x"}), "data.labels.*data.labels"),
     ],
 )
-def test_runs_that_cannot_be_compared(made, root, change, message):
+def test_runs_that_cannot_be_compared(made, root, how, keys):
     a, b = made("a", []), made("b", [])
-    content = json.loads((b / "result.json").read_text())
-    change(content)
-    (b / "result.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=f"^a={a} and b={b} are .*{message}"):
+    change(b, how)
+    with pytest.raises(ValueError, match=f"^a={a} and b={b} differ in {keys}.*, so their examples"):
         compared(a, b, root)
 
 
 def test_what_is_no_run(made, root, tmp_path):
     a, b = made("sweep/0", []), made("sweep/1", [])
-    with pytest.raises(
-        ValueError, match=r"b=.*/sweep is not a run, but contains 2: give .* b=.*/sweep/0$"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"b=.*/sweep: no finished run; give the folder"):
         compared(a, tmp_path / "sweep", root)
     with pytest.raises(FileNotFoundError, match=r"b=.*/none: no such folder"):
         compared(a, tmp_path / "none", root)
     with pytest.raises(ValueError, match="are the same run"):
         compared(a, a, root)
     with pytest.raises(
-        ValueError, match=r"metric=accuracy: .* has no counts of it, only of f1, precision, recall;"
+        ValueError, match=r"test.npz has no .* metric=accuracy: only of f1, precision and recall;"
     ):
         compared(a, b, root, metric="accuracy")
-    (b / "counts" / "test.npz").rename(b / "counts" / "dev.npz")
-    with pytest.raises(
-        FileNotFoundError, match=r"no counts/test.npz.*: it has those for dev \(spl"
-    ):
+    (b / "counts" / "test.npz").unlink()
+    with pytest.raises(ValueError, match=r"metric=f1: there is no such file; job=evaluate chec"):
         compared(a, b, root)
-    (b / "counts" / "dev.npz").unlink()
-    with pytest.raises(FileNotFoundError, match="it has none; run job=evaluate checkpoint="):
-        compared(a, b, root)
-    with pytest.raises(ValueError, match=r"output=x.pdf: the formats are FILE.*FILE.json"):
+    with pytest.raises(ValueError, match=r"output=x.pdf: the formats are FILE.html"):
         compared(a, b, root, output="x.pdf")
 
 
 @pytest.mark.parametrize(
-    "change",
+    "how",
     [
         lambda run: run["config"]["task"].update(data="os"),
         lambda run: run["config"]["task"].update(suffix="/../../result.json"),
@@ -271,48 +245,37 @@ def test_what_is_no_run(made, root, tmp_path):
         lambda run: run["choices"].update(data="files"),
     ],
 )
-def test_a_result_from_elsewhere(made, root, change):
+def test_a_result_from_elsewhere(made, root, how):
     """It is shown without words: it names no code, and reads no variable."""
     folders = [made("a", [0]), made("b", [])]
     for folder in folders:
-        content = json.loads((folder / "result.json").read_text())
-        change(content)
-        (folder / "result.json").write_text(json.dumps(content))
+        change(folder, how)
     found = compared(*folders, root)
-    assert found["notes"][0].startswith("Words and predictions are omitted, since a=")
-    assert found["a_better"] == 0
-    assert found["b_better"] == 1
+    assert found.note.startswith("Words and predictions are omitted, since a=")
+    assert [int(scores.sum()) for scores in found.scores] == [39, 40]
 
 
 def test_one_result_from_elsewhere(made, root, tmp_path):
     """What it names outside of its folder is not read, whichever side it is on."""
     ours, theirs = made("a", [0]), made("b/c", [])
-    content = json.loads((theirs / "result.json").read_text())
-    content["config"]["task"]["suffix"] = "/../../../secret"
-    (theirs / "result.json").write_text(json.dumps(content))
+    change(theirs, lambda run: run["config"]["task"].update(suffix="/../../../secret"))
     (theirs / "predictions" / "test").mkdir()
     (theirs / "predictions" / "test.conll").rename(tmp_path / "b" / "secret")
     for a, b, its in ((ours, theirs, "b"), (theirs, ours, "a")):
         found = compared(a, b, root)
-        assert f"are not shown: {its}=" in found["notes"][0]
-        assert all(one[its] is None for one in found["differing"])
+        assert f"are omitted, since {its}=" in found.note
+        assert not found.texts
 
 
 def test_words_with_markup(made, root):
-    """They are shown in every format, and do nothing."""
-    a, b = (made(name, []) for name in "ab")
-    runs = tuple(map(read_run, (a / "result.json", b / "result.json")))
+    """They are shown as they are, and do nothing."""
+    runs = tuple(read_run(made(name, []) / "result.json") for name in "ab")
     evil = difference.ExampleText("f:1", ["<script> \x1b[0m | =1"], ["=HYPERLINK(1)"], ["*x*"], [])
-    found = difference.Difference(runs, "test", "f1", (np.ones(1), np.zeros(1)), [evil], [])
-    assert "\\<script> \\x1b[0m \\| =1" in difference.as_markdown(found).replace("\\\\", "\\")
+    found = difference.Difference(runs, "test", "f1", (np.ones(1), np.zeros(1)), [evil])
     shown = ElementTree.fromstring(difference.as_page(found)).find("body")
     assert r"<script> \x1b[0m | =1" in "".join(shown.itertext())
     captions = [each.text for each in shown.iterfind(".//figcaption/b")]
-    assert captions == [
-        "Settings that differ",
-        "Figures, percent",
-        "1 example on which A and B differ",
-    ]
+    assert captions == ["Figures, percent", "1 example on which A and B differ"]
     console = Console(width=100, file=StringIO(), color_system=None)
     difference.show(console, found)
     assert "\x1b" not in console.file.getvalue()

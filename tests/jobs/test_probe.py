@@ -46,7 +46,7 @@ def test_on_the_sample(config, tmp_path, capsys):
     assert figures["pos/2"] == pytest.approx(sum(pos.layers[2]["accuracy"]) / 2)
     assert pos.layers[1]["control"][0] != pos.layers[1]["control"][1]
     shown = " ".join(capsys.readouterr().out.split())
-    assert "What each layer knows, on sample" in shown
+    assert "What each layer knows" in shown
     assert "selectivity" in shown
     text = (tmp_path / "probe.json").read_text()
     assert str(tmp_path) not in text

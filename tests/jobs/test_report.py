@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -78,7 +77,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     (found,) = reported(f"runs={tmp_path}", "rows=trained_on", "columns=data", where).reports
     assert table_of(found) == {("sample", "sample"), ("sample", "other")}
     assert [cell.mean for cell in found.cells] == [figure, own["sample"]]  # other, sample
-    assert found.notes == ["left out: 1 run that was not evaluated on test"]
+    assert found.notes == ["left out: 1 run not evaluated on test"]
 
 
 def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
@@ -113,18 +112,6 @@ def test_a_file_with_a_table_of_ours_stays(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=f"{name} exists and was not written by this job"):
         reported(f"runs={tmp_path}", f"output={tmp_path}/{name}")
-
-
-def test_nobody_reads_on(tmp_path, closed_pipe):
-    """The files are there, whatever happens to what is printed."""
-    config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}}
-    content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": "ner"}
-    (tmp_path / "result.json").write_text(json.dumps(content))
-    outputs = [tmp_path / "report.md", tmp_path / "report.csv"]
-    with redirect_stdout(closed_pipe), pytest.raises(SystemExit):  # by rich
-        reported(f"runs={tmp_path}", "rows=task", f"output=[{','.join(map(str, outputs))}]")
-    assert "50.00" in outputs[0].read_text()
-    assert "0.5" in outputs[1].read_text()
 
 
 def points(sweep):
@@ -215,6 +202,8 @@ def test_a_part_of_the_runs(tiny, tmp_path):
         match=r"tables.mine: unknown keys \['colums'\]; a table may have where, rows, columns",
     ):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
+    with pytest.raises(ValueError, match=r"^tables.mine: baseline=\['x'\]: no such column"):
+        reported(f"runs={tmp_path}", "columns=encoder", "tables={mine:{baseline:x}}")
 
 
 def test_runs_that_failed_are_named(tmp_path):

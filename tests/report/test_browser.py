@@ -76,7 +76,7 @@ def reported(tmp_path_factory):
         cell if cell.column == ("none",) else replace(cell, comparison=difference(0.1, 0.05, 0.01))
         for cell in plain.cells
     ]
-    return replace(plain, cells=cells, equal_within=0.005)
+    return replace(plain, cells=cells)
 
 
 @pytest.fixture(scope="module")

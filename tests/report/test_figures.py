@@ -27,10 +27,6 @@ def cell(row, column, figures, comparison=None, run=RUN):
         column=column,
         runs=[run] * len(figures),
         figures=tuple(figures),
-        mean=sum(figures) / len(figures),
-        deviation=None,
-        best=False,
-        published=None,
         comparison=comparison,
     )
 
@@ -42,7 +38,6 @@ def difference(by, reach, p=0.2):
         p=p,
         interval=(by - reach, by + reach),
         detectable=0.1,
-        shares=significance.Shares(0.2, 0.5, 0.3),
         examples=100,
         clusters=100,
         runs=(5, 5),
@@ -187,7 +182,7 @@ def test_learning_curves(tmp_path):
     """A line through the means of the runs that go so far; a table of RESULTS.md has them, too."""
     values = [[0.1, 0.4, 0.2], [0.3, 0.4], [0.3, 0.4]]
     runs = [trained(tmp_path / str(k), k, each) for k, each in enumerate(values)]
-    cells = [Cell((), ("a",), runs, (0.4,) * 3, 0.4, None, False, None, None)]
+    cells = [Cell((), ("a",), runs, (0.4,) * 3)]
     report = Report([], ["encoder.name"], None, "dev", None, cells, [])
     (panel,) = panels(curves.learning(report))
     (line,) = lines(panel)

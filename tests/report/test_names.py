@@ -13,7 +13,7 @@ ELMO = ["encoder.name", "elmo.mix"]
         (ELMO, ["books", "all"], "books, all layers"),
         (ELMO, ["none", "-"], "no encoder"),
         (ELMO, ["books", "none"], "no encoder"),
-        (ELMO, ["bert_base", (0, 1)], "bert-base, layers 0 and 1"),
+        (ELMO, ["bert_base", (0, 1)], "bert_base, layers 0 and 1"),
         (ELMO, ["books", (0,)], "books, layer 0"),
         (["elmo.mix"], ["uniform"], "mean of the layers"),
         (["elmo.mix", "elmo.l2"], ["all", 1e-3], "all layers, λ = 0.001"),

@@ -200,8 +200,7 @@ def test_cost(tmp_path):
     evaluated = {"epochs": 0, "seconds": {"training": 0.0, "total": 1.0}}
     changed(tmp_path / "3" / "result.json", lambda content: content.update(evaluated))
     grid = cost(report(collect([tmp_path]), ["task"], ["encoder"]))
-    assert grid.rows == [["mini", "15", "20", "7", "3", "1,234", "1,000", "2,000"]]
-    assert grid.title == "What a run took on cpu"
+    assert grid.rows == [["mini", "15", "20", "7", "3", "1,234", "1,000", "2,000", "cpu"]]
     assert "Cost" not in shown(tmp_path / "3", None, ["encoder"])[2]
 
 

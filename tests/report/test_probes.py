@@ -70,13 +70,6 @@ def test_a_table_of_encoders_and_corpora(probed):
     assert "| books, random weights | 1 | 90.00 ± 0.00 |" in markdown_table(grid)
 
 
-def test_a_table_of_one(probed):
-    grid = probes_grid(probed(content()), controls=True)
-    assert grid.title == "What each layer knows, on ewt"
-    assert grid.heads[2:5] == ["POS: accuracy", "POS: control", "POS: selectivity"]
-    assert grid.rows[2] == ["books", "1", "90.00 ± 0.00", "75.00 ± 7.07", "15.00 ± 7.07", "62.50"]
-
-
 def test_what_cannot_stand_in_one_table(probed):
     with pytest.raises(ValueError, match=r"1.json: books on ewt is also in \S+0.json"):
         probes_grid(probed(content(), content()))

@@ -65,13 +65,11 @@ def test_where_the_figures_come_from(compared):
         ["report", "python run.py job=report"],
         ["runs", "10"],
         ["failed", "0"],
-        ["trained", "2026-01-01 to 2026-01-05"],
-        ["epochs", "5"],
-        ["trained parameters", "1,004 to 1,005"],
+        ["finished", "2026-01-01 to 2026-01-05"],
         ["time of all runs", "5 hours"],
         ["device", "cpu (10 runs)"],
         ["software", f"torch 2.13.0, commit {'c' * 10}"],
-        ["data", "NER (wikigold): 300 training examples. WikiGold's own page."],
+        ["data", "NER (wikigold): WikiGold's own page."],
         ["sha256", f"wikigold: train {'a' * 12}"],
         ["sha256", f"encoder: weights {'b' * 12}"],
     ]
@@ -95,7 +93,7 @@ def test_what_is_not_known_is_not_said(tmp_path):
 def test_every_format_has_them(compared):
     text = methods([compared])
     assert text in markdown([compared])
-    assert "| data | NER (wikigold): 300 training" in markdown([compared])
+    assert "| data | NER (wikigold): WikiGold" in markdown([compared])
     assert r"\paragraph{Methods}" in latex([compared])
     assert Tables([compared]).records()[0]["dev"] == 0.5
 
@@ -131,7 +129,7 @@ def test_commands(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("content", ["{", "a: 1", "- 1", "- [a]", "\x00"])
+@pytest.mark.parametrize("content", ["{", "a: 1", "- 1"])
 def test_no_list_of_overrides(content, tmp_path):
     run = ran(tmp_path, 1)
     (tmp_path / ".hydra" / "overrides.yaml").write_text(content)

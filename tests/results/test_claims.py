@@ -10,16 +10,19 @@ from claims import (
     UNDECIDED,
     decided,
     details,
+    equal_within,
     findings,
     primary,
     read,
     summary,
     verdict,
 )
+from scipy import stats
 
+from benchmarks.significance import Setting, pair
 from elmo_bench.report import collect, families
 from elmo_bench.report.comparison import Comparison
-from elmo_bench.report.significance import Scale, equal_within, largest_p
+from elmo_bench.report.significance import Scale, compare, largest_p
 from elmo_bench.report.significance import Test as Outcome
 from tests.report.test_report import result
 
@@ -27,13 +30,12 @@ USUAL = {"encoder": "mini", "elmo.mix": "all", "fraction": {"one": 1, "two": 0.5
 NONE = {"encoder": "none", "elmo.mix": "none"}
 
 
-def comparison(difference, error, region, runs=(10, 10)):
+def comparison(difference, error, runs=(10, 10)):
     """One of ten runs a side, in fractions of 1."""
     reach, scales = 2.101 * error, (Scale(error, 18.0),)
     p, interval = largest_p(difference, scales), (difference - reach, difference + reach)
-    test = Outcome(difference, scales, p, interval, 0.1, None, 100, 100, runs)
-    is_equal = None if region is None else equal_within(test, region)
-    return Comparison(difference, None, test, p, is_equal)
+    test = Outcome(difference, scales, p, interval, 0.1, 100, 100, runs)
+    return Comparison(difference, None, test, p)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +59,24 @@ def comparison(difference, error, region, runs=(10, 10)):
     ],
 )
 def test_the_rule(expect, difference, error, region, decided):
-    assert verdict(expect, comparison(difference, error, region), region) == decided
+    assert verdict(expect, comparison(difference, error), region) == decided
+
+
+def test_equal_within():
+    """Two one-sided tests at 5 %: the 90 % interval lies within the region."""
+    ours, theirs = pair(Setting("accuracy", runs=(5, 5), skill=0.1), seed=4)
+    test = compare(ours, theirs)
+    ends = [scale.error * stats.t.ppf(0.95, scale.freedom) for scale in test.scales]
+    reach = abs(test.difference) + max(ends)
+    assert equal_within(test, 1.001 * reach) is True
+    assert equal_within(test, 0.999 * reach) is False
+    few = compare(*pair(Setting(runs=(4, 5), skill=0.1), seed=4))
+    assert equal_within(few, 1.0) is None
 
 
 def test_without_a_test_nothing_is_decided():
     assert verdict("better", Comparison(0.5, None), None) == UNDECIDED
-    few = comparison(0.5, 0.01, None, runs=(4, 10))
+    few = comparison(0.5, 0.01, runs=(4, 10))
     assert verdict("better", few, None) == verdict("equal", few, 0.01) == PRELIMINARY
 
 

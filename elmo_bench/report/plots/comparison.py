@@ -6,13 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import MaxNLocator
 
-from ..grids import heads, with_baseline
 from ..labels import titled
 from ..significance import LEVEL
 from ..table import Cell, Key, Report
 from .style import (
     DOTS,
-    FAINT,
     INK,
     LINE,
     PAPER,
@@ -44,10 +42,10 @@ def comparison(report: Report) -> Plot | None:
     """
     if len(report.cells) < 2:
         return None
-    columns = heads(report)
+    columns = report.heads
     rows = {
         row: [cells[column] for column in columns if column in cells]
-        for row, cells in with_baseline(report).items()
+        for row, cells in report.by_row.items()
     }
     tested, titles = _tested(report), column_titles(report)
     lines = max(short(title).count("\n") + 1 for title in titles.values()) * sum(
@@ -119,9 +117,6 @@ def _differences(
     axes.set_xlim(_span(report))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
     axes.axvline(0, color=SOFT, linewidth=0.8)
-    if region := 100 * (report.equal_within or 0):
-        label = f"practically equal: within {region:g} points"
-        axes.axvspan(-region, region, color=FAINT, linewidth=0, label=label)
     for y, cell in enumerate(cells):
         if (compared := cell.comparison) is None:
             continue

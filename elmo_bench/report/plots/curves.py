@@ -14,7 +14,6 @@ from elmo_bench.runs import MIX, NOTHING, Key
 
 from .. import names
 from ..aggregate import after_epochs
-from ..grids import heads, with_baseline
 from ..labels import titled
 from ..table import Cell, Report, order
 from .style import (
@@ -105,7 +104,7 @@ def _by_value(report: Report, quantity: str) -> dict[Key, dict[Key, dict[Hashabl
     if quantity not in report.keys:
         return {}
     grouped: dict[Key, dict[Key, dict[Hashable, Cell]]] = defaultdict(lambda: defaultdict(dict))
-    for row, cells in with_baseline(report).items():
+    for row, cells in report.by_row.items():
         for column, cell in cells.items():
             value = _value(cell, quantity, cell.key[report.keys.index(quantity)])
             if value is not None:
@@ -147,10 +146,10 @@ def _lines(
 
 def learning(report: Report) -> Plot | None:
     """Plot the figures on dev after each epoch, a panel for each row; None if no run has any."""
-    panels, styles = [], looks(heads(report), report.baseline)
-    for row, cells in with_baseline(report).items():
+    panels, styles = [], looks(report.heads, report.baseline)
+    for row, cells in report.by_row.items():
         lines = []
-        for column in (column for column in heads(report) if column in cells):
+        for column in (column for column in report.heads if column in cells):
             points: Points = defaultdict(list)
             for run in cells[column].runs:
                 for epoch, figure in after_epochs(run, report.metric).items():

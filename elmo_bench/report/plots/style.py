@@ -21,7 +21,6 @@ from elmo_bench.files import plain
 
 from .. import names
 from ..escape import xml
-from ..grids import heads
 from ..labels import labels_of
 from ..table import Cell, Key, Report
 
@@ -29,7 +28,7 @@ GENERATOR = "elmo-bench report"  # job=report overwrites only pictures with this
 STYLE = Path(__file__).with_name("style.mplstyle")
 WIDTH = 7.2  # inches
 LINE = 0.2  # inches; the height of a line of text
-INK, SOFT, FAINT, PAPER = "#1b1f24", "#555d66", "#d5d9de", "#ffffff"
+INK, SOFT, PAPER = "#1b1f24", "#555d66", "#ffffff"
 # After Okabe and Ito (2008), dark enough for a contrast of 3:1 on white.
 COLORS = ("#0072b2", "#c14f00", "#00805c", "#b3508c", "#8a6d00", "#5b5bd6")
 MARKERS = ("o", "s", "^", "D", "v", "P", "p")
@@ -180,7 +179,7 @@ def row_title(report: Report, row: Key) -> str:
 def column_titles(report: Report) -> dict[Key, str]:
     """Return the titles of the columns in order, the baseline first."""
     titles = labels_of(report).columns
-    return {column: titles[column] for column in heads(report)}
+    return {column: titles[column] for column in report.heads}
 
 
 def percents(cell: Cell) -> list[float]:
