@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from elmo_bench.config.settings import JOBS, Run, Section
 from elmo_bench.config.types import shown as written
-from elmo_bench.files import Number, either
+from elmo_bench.files import Number
 
 CONF = Path(__file__).parents[1] / "conf"
 MARK = re.compile(r"^<!-- conf: (.+) -->$", re.M)
@@ -187,7 +187,9 @@ def may_be(hint: Any) -> str:
     >>> may_be(Dropout | None), may_be(bool | Literal["auto"]), may_be(list[Number])
     ('a number from 0 to less than 1 or null', 'true, false or auto', 'a list of numbers')
     """
-    return either(_alternatives(hint))
+    *others, last = _alternatives(hint)
+    comma = "," if any("," in each for each in others) else ""
+    return f"{', '.join(others)}{comma} or {last}" if others else last
 
 
 def _alternatives(hint: Any) -> list[str]:

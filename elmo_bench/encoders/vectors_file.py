@@ -15,9 +15,8 @@ from typing import Any
 import h5py
 import numpy as np
 from jaxtyping import Float
+from rich.filesize import decimal as in_bytes
 from safetensors import SafetensorError, safe_open
-
-from elmo_bench.files import in_bytes
 
 log = logging.getLogger(__name__)
 Array = Float[np.ndarray, "..."]  # of shape "L T D" or "T D"

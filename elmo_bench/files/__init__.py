@@ -12,7 +12,6 @@ from .bounds import (
     Share as Share,
     Size as Size,
     Text as Text,
-    either as either,
     one_of as one_of,
 )
 from .download import corpus as corpus, fetch as fetch, fetch_path as fetch_path
@@ -47,7 +46,6 @@ from .words import (
     PlainLines as PlainLines,
     counted_noun as counted_noun,
     duration as duration,
-    in_bytes as in_bytes,
     listed as listed,
     plain as plain,
     plain_lines as plain_lines,

@@ -4,10 +4,12 @@
 A string in an `Annotated` describes the valid values if the type alone does not.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
+
+from .words import listed
 
 MAX_SIZE = 65_536  # of a layer; larger values are typing errors
 Count = Annotated[int, Ge(1)]
@@ -32,15 +34,4 @@ def one_of(key: str, value: object, choices: Collection[object]) -> None:
     ValueError: elmo.norm=layer, but it must be none, batch or word
     """
     if value not in choices:
-        raise ValueError(f"{key}={value}, but it must be {either(map(str, choices))}")
-
-
-def either(choices: Iterable[str]) -> str:
-    """Return choices in words.
-
-    >>> either(["a", "b", "c"])
-    'a, b or c'
-    """
-    *others, last = choices
-    comma = "," if any("," in choice for choice in others) else ""
-    return f"{', '.join(others)}{comma} or {last}" if others else last
+        raise ValueError(f"{key}={value}, but it must be {listed(map(str, choices), 'or')}")

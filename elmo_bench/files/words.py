@@ -4,7 +4,8 @@ import logging
 import re
 from collections.abc import Iterable
 
-UNITS = ((120, 1, "s"), (7200, 60, "minutes"), (72 * 3600, 3600, "hours"))  # up to so many seconds
+HOUR, DAY = 3600, 86400  # seconds; a unit is used for less than so many of them
+UNITS = ((120, 1, "s"), (2 * HOUR, 60, "minutes"), (3 * DAY, HOUR, "hours"), (0, DAY, "days"))
 # Control characters, line breaks, bidirectional marks, and code points invalid in XML or UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
@@ -17,31 +18,9 @@ def duration(seconds: float) -> str:
     >>> duration(9000.0), duration(50 * 3600.0), duration(31 * 86400.0)
     ('2.5 hours', '50 hours', '31 days')
     """
-    for most, unit, name in UNITS:
-        if seconds < most:
-            return f"{two_digits(seconds / unit)} {name}"
-    return f"{two_digits(seconds / 86400)} days"
-
-
-def two_digits(value: float) -> str:
-    """Return a number with two significant digits, or as an integer from 10.
-
-    >>> two_digits(0.0456), two_digits(9.96), two_digits(1234.5)
-    ('0.046', '10', '1,234')
-    """
-    return f"{value:.2g}" if value < 9.95 else f"{value:,.0f}"  # .2g gives 1e+02 for 100
-
-
-def in_bytes(size: int | float) -> str:
-    """Return a number of bytes in a unit that suits it.
-
-    >>> in_bytes(12), in_bytes(45_600), in_bytes(7.89e9), in_bytes(4e12)
-    ('12 bytes', '45.6 kB', '7.9 GB', '4,000.0 GB')
-    """
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= unit:
-            return f"{size / unit:,.1f} {name}"
-    return f"{size:.0f} bytes"
+    _, unit, name = next((each for each in UNITS if seconds < each[0]), UNITS[-1])
+    value = seconds / unit
+    return f"{value:.2g} {name}" if value < 9.95 else f"{value:,.0f} {name}"  # 100 is 1e+02 in .2g
 
 
 def listed(texts: Iterable[str], word: str = "and") -> str:
