@@ -19,8 +19,16 @@ def duration(seconds: float) -> str:
     ('2.5 hours', '50 hours', '31 days')
     """
     _, unit, name = next((each for each in UNITS if seconds < each[0]), UNITS[-1])
-    value = seconds / unit
-    return f"{value:.2g} {name}" if value < 9.95 else f"{value:,.0f} {name}"  # 100 is 1e+02 in .2g
+    return f"{two_digits(seconds / unit)} {name}"
+
+
+def two_digits(value: float) -> str:
+    """Return a number with two significant digits, or as an integer from 10.
+
+    >>> two_digits(0.0456), two_digits(9.96), two_digits(1234.5)
+    ('0.046', '10', '1,234')
+    """
+    return f"{value:.2g}" if value < 9.95 else f"{value:,.0f}"  # .2g gives 1e+02 for 100
 
 
 def listed(texts: Iterable[str], word: str = "and") -> str:
