@@ -6,12 +6,7 @@ from .conll2012 import (
     read_documents as read_documents,
 )
 from .conllu import read_conllu as read_conllu
-from .labels import (
-    kinds as kinds,
-    label_map as label_map,
-    named as named,
-    types as types,
-)
+from .labels import kinds as kinds, label_map as label_map, named as named, types as types
 from .lines import (
     decode as decode,
     paired as paired,
@@ -42,10 +37,7 @@ from .tokenize import (
     unescape as unescape,
     words_of as words_of,
 )
-from .vectors import (
-    read_vectors as read_vectors,
-    side_by_side as side_by_side,
-)
+from .vectors import read_vectors as read_vectors, side_by_side as side_by_side
 from .vocab import (
     FALLBACK as FALLBACK,
     PADDING as PADDING,

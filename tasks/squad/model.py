@@ -16,14 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.files import Count, Dropout, Size
-from elmo_bench.nn import (
-    Backbone,
-    BiGru,
-    Scores,
-    attend,
-    masked_softmax,
-    variational_dropout,
-)
+from elmo_bench.nn import Backbone, BiGru, Scores, attend, masked_softmax, variational_dropout
 
 from .data import NONE, Answer, Batch
 

@@ -27,11 +27,7 @@ class PredicateTagger(nn.Module):
     ends: Tensor
 
     def __init__(
-        self,
-        backbone: Callable[..., Backbone],
-        labels: Sequence[str],
-        *,
-        indicator_dim: Size,
+        self, backbone: Callable[..., Backbone], labels: Sequence[str], *, indicator_dim: Size
     ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)

@@ -69,10 +69,7 @@ def content(folder):
         ),
         ("job=predict checkpoint=best.ckpt input=other output={}/text", "not written by this job"),
         ("job=predict checkpoint=best.ckpt input=other output={}/run", "is a folder"),
-        (
-            "job=report runs={}/run output=[{}/new.md,{}/run/metrics.csv]",
-            "not written by this job",
-        ),
+        ("job=report runs={}/run output=[{}/new.md,{}/run/metrics.csv]", "not written by this job"),
         (
             "job=embed encoder=mini input={}/text output={}/theirs/weights.hdf5",
             "not written by this job",

@@ -698,8 +698,4 @@ def test_settings_of_the_paper():
     assert (list(cfg.elmo.at), cfg.embed.char_dim, cfg.task.batch_size) == (["input"], 8, 1)
     assert {
         name: cfg.task.model[name] for name in ("max_width", "spans_per_word", "max_antecedents")
-    } == {
-        "max_width": 10,
-        "spans_per_word": 0.4,
-        "max_antecedents": 250,
-    }
+    } == {"max_width": 10, "spans_per_word": 0.4, "max_antecedents": 250}

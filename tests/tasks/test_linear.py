@@ -10,10 +10,7 @@ from tests.conftest import composed
 from tests.tasks.small import built
 
 # a sentence of two words, and one of one
-TEXTS = {
-    "ner": "Ann I-PER\n\nAnn I-PER\nruns O\n",
-    "sst5": "(3 Bravo)\n(1 (2 No) (2 Bravo))\n",
-}
+TEXTS = {"ner": "Ann I-PER\n\nAnn I-PER\nruns O\n", "sst5": "(3 Bravo)\n(1 (2 No) (2 Bravo))\n"}
 
 
 @pytest.mark.parametrize("task", TEXTS)

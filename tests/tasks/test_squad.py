@@ -394,11 +394,7 @@ def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
     model, data.vocab = build(data.examples["train"], dropout=0.2)
     optimizer = partial(torch.optim.Adam, lr=0.01)
     module = TaskModule(
-        model,
-        AnswerScores([]),
-        optimizer,
-        monitor="dev/f1",
-        encoder_is_elsewhere=True,
+        model, AnswerScores([]), optimizer, monitor="dev/f1", encoder_is_elsewhere=True
     )
     best = ModelCheckpoint(
         tmp_path, "best", monitor="dev/f1", mode="max", enable_version_counter=False

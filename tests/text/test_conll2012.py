@@ -169,14 +169,8 @@ def test_brackets():
         (["(A0*", "*", "*)*"], r"f:9: '\*\)\*'"),
         (["(A0*(A1*"], r"f:7: "),
         (["(A0(A1*", "*))"], r"f:7: "),
-        (
-            ["(A0*", "(A1*)", "*)"],
-            r"f:8: '\(A1\*\)' in column 2, but A0 is open since line 7",
-        ),
-        (
-            ["(A0*", "*)", "*)"],
-            r"f:9: '\*\)' in column 2, but no bracket is open in its sentence",
-        ),
+        (["(A0*", "(A1*)", "*)"], r"f:8: '\(A1\*\)' in column 2, but A0 is open since line 7"),
+        (["(A0*", "*)", "*)"], r"f:9: '\*\)' in column 2, but no bracket is open in its sentence"),
         (
             ["*", "(A0*", "*"],
             r"f:8: \(A0\* in column 2 is not closed before its sentence ends at line 9",
