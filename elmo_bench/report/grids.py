@@ -1,6 +1,4 @@
-"""A report's tables: means, differences with significance tests, statistical power, and the
-paper's figures.
-"""
+"""A report's tables: means, differences with significance tests, and the paper's figures."""
 
 from collections.abc import Iterable, Sequence
 
