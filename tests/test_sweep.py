@@ -263,25 +263,25 @@ def launcher_of(n_jobs, prefix="", **hydra):
 
 
 def test_environment(monkeypatch):
-    def environment(n_jobs, gpu=None, prefix=""):
-        return launcher_of(n_jobs, prefix).environment(gpu)
-
     for name in ("RANK", "MASTER_ADDR", "SLURM_NTASKS"):
         monkeypatch.setenv(name, "1")
     for name in ("OMP_NUM_THREADS", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(machine, "cores", lambda: 8)
-    found = environment(4, "1")
-    assert found["OMP_NUM_THREADS"] == "2"
-    assert found["CUDA_VISIBLE_DEVICES"] == "1"
-    assert found["WANDB_RUN_GROUP"] == "2026-01-31/12-00"
+    four = launcher_of(4)
+    found = four.environment("1")
+    expected = {
+        "OMP_NUM_THREADS": "2",
+        "CUDA_VISIBLE_DEVICES": "1",
+        "WANDB_RUN_GROUP": "2026-01-31/12-00",
+    }
+    assert {name: found[name] for name in expected} == expected
     assert not {"RANK", "MASTER_ADDR", "SLURM_NTASKS"} & {*found}
-    assert "OMP_NUM_THREADS" not in environment(1)
-    assert "OMP_NUM_THREADS" not in environment(4, prefix="nice")
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
-    assert environment(4)["OMP_NUM_THREADS"] == "3"
-    assert environment(4)["WANDB_RUN_GROUP"] == "mine"
+    for whole in (launcher_of(1), launcher_of(4, "nice")):
+        assert "OMP_NUM_THREADS" not in whole.environment(None)
+    for name in ("OMP_NUM_THREADS", "WANDB_RUN_GROUP"):
+        monkeypatch.setenv(name, "mine")
+        assert four.environment(None)[name] == "mine"
 
 
 def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch):
@@ -365,7 +365,7 @@ def test_settings_that_cannot_be(sweep):
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_sweep(name):
-    hydra = composed(f"sweep={name}", return_hydra_config=True).hydra
+    hydra = composed(f"sweep={name}", whole=True).hydra
     assert hydra.mode.name == "MULTIRUN"
     for key, values in hydra.sweeper.params.items():
         (override,) = OverridesParser.create().parse_overrides([f"{key}={values}"])

@@ -103,13 +103,10 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
         return _of_grammar(error.override)
     if refused := REFUSED.search(said):
         key = refused[1]
-        return unknown_key(key, _value(key, arguments), _keys(arguments, key))
-    if several := re.match(r"Ambiguous value for argument '(.+)'", said):
-        return f"{several[1]} is several values: -m makes a run of each, and [a,b] is a list"
-    if repeated := re.match(r"Could not append to config. An item is already at '(.+)'", said):
-        return (
-            f"{repeated[1]} exists: write {repeated[1]}={_value(repeated[1], arguments)}, without +"
+        given = dict(
+            argument.lstrip("+~").split("=", 1) for argument in arguments if "=" in argument
         )
+        return unknown_key(key, given.get(key) or "VALUE", _keys(arguments, key))
     for argument in set(arguments) & RENAMED.keys():
         return f"{argument} has a new name: write {RENAMED[argument]}"
     said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)
@@ -129,12 +126,6 @@ def _of_grammar(override: str) -> str:
         "characters such as ~ ( ; é stands in quotation marks, which the shell must leave: "
         f"{quoted}"
     )
-
-
-def _value(key: str, arguments: Sequence[str]) -> str:
-    """Return the value that a command gives a key."""
-    given = (argument.lstrip("+~").partition("=") for argument in arguments)
-    return next((value for name, _, value in given if name == key and value), "VALUE")
 
 
 def unknown_key(key: str, value: str, known: Collection[str]) -> str:

@@ -5,8 +5,6 @@ in the same folder.
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,18 +12,7 @@ import pytest
 
 from elmo_bench.jobs.train import train
 from tests.jobs.small import SMALL
-
-ROOT = Path(__file__).parents[2]
-
-
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=300,
-    )
+from tests.test_run import run, start
 
 
 @pytest.mark.slow
@@ -40,11 +27,11 @@ def test_the_same_command_goes_on_in_the_same_folder(tmp_path, tiny):
         "fit.save_minutes=0",
     ]
     command = [*settings, f"outputs_dir={tmp_path}/outputs", f"cache_dir={tmp_path}", "resume=true"]
-    killed = subprocess.Popen([sys.executable, str(ROOT / "run.py"), *command], cwd=ROOT)
+    killed = start(*command)
     while not [*tmp_path.glob("outputs/*/*/last.ckpt")] and killed.poll() is None:
         time.sleep(0.02)
     os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
+    killed.communicate()
     (folder,) = tmp_path.glob("outputs/*/*")
     assert not (folder / "result.json").exists()
     done = run(*command)

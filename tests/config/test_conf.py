@@ -56,13 +56,6 @@ def test_every_option(group, option):
     assert [line for line in faults(cfg) if "is missing" not in line] == []
 
 
-def test_each_corpus_says_where_it_is_from():
-    """A report says it, too."""
-    without = {"files", "checkpoint", "paper"}  # a user's files, or another option
-    corpora = [path for path in CONF.glob("data/*.yaml") if path.stem not in without]
-    assert [path.stem for path in corpora if not OmegaConf.load(path).get("origin")] == []
-
-
 ADADELTA = {
     "_target_": "torch.optim.Adadelta",
     "_partial_": True,
@@ -251,10 +244,3 @@ def keys(node, prefix=""):
             keys(OmegaConf.create(value), f"{prefix}{key}.") if isinstance(value, dict) else set()
         )
     return found
-
-
-def test_the_baseline_differs_by_elmo_alone():
-    with_elmo, without = composed("encoder=mini"), composed("encoder=none")
-    assert "_target_" not in without.encoder
-    for group in ("task", "embed", "rnn", "elmo", "data", "trainer", "vocab"):
-        assert with_elmo[group] == without[group]

@@ -98,12 +98,3 @@ def test_two_nodes_are_one_run_and_so_is_a_sweep_in_one_job(command, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "sweep" / "0" / "result.json").is_file()
     assert figures(tmp_path / "two") == figures(tmp_path / "sweep" / "0")
-
-
-def test_one_task_for_two_devices(command, tmp_path):
-    """Without the check it would wait for ever."""
-    run = command(
-        *DDP, "trainer.devices=2", f"hydra.run.dir={tmp_path}/run", before=["srun", "--ntasks=1"]
-    )
-    assert run.returncode != 0
-    assert "this SLURM job has 1 tasks, but trainer.devices=2" in run.stderr
