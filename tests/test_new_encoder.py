@@ -3,10 +3,7 @@ own: under every task, frozen and fine-tuned, and in every job that reads an enc
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import h5py
@@ -148,31 +145,13 @@ def test_every_job(composed, tmp_path):
     assert {"pos/0", "pos/1"} <= figures.keys()
 
 
-def command(mine, *arguments):
-    """What the document's command line prints, from the clone's folder."""
-    return subprocess.run(
-        [sys.executable, "run.py", "--config-dir", f"{mine}/mine", *QUIET, *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(mine)},
-    )
-
-
-def test_settings_of_an_encoder_that_there_is_on_the_command_line(mine, tmp_path):
+def test_settings_of_an_encoder_that_there_is(mine, composed):
     """A three-line option trains, and its checkpoint is evaluated beside the option."""
     assert len((mine / "mine/encoder/my_bilm.yaml").read_text().splitlines()) == 3
     bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4))))
     save(bilm, mine / "bilms" / "news" / "weights.safetensors")
-    where = [f"cache_dir={tmp_path}/cache", f"data_dir={mine}"]
-    small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1", *where]
-    done = command(mine, *small, "encoder=my_bilm", f"hydra.run.dir={tmp_path}/run")
-    assert done.returncode == 0, done.stderr
-    figures = json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]
-    checkpoint = f"checkpoint={tmp_path}/run/best.ckpt"
-    asked = ["job=evaluate", checkpoint, "encoder=my_bilm", *where]
-    done = command(mine, *asked, f"hydra.run.dir={tmp_path}/again")
-    assert done.returncode == 0, done.stderr
-    again = json.loads((tmp_path / "again" / "result.json").read_text())["metrics"]
-    assert again == {k: v for k, v in figures.items() if k.startswith("test/")}
+    ask = ["encoder=my_bilm", f"data_dir={mine}"]
+    cfg = composed("task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1", *ask)
+    figures = train(cfg)
+    again = evaluate(composed("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", *ask))
+    assert again == {key: value for key, value in figures.items() if key.startswith("test/")}

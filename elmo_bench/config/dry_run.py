@@ -17,7 +17,7 @@ from elmo_bench.training import wandb_logger
 from . import build, inputs, process
 from .check import applied
 
-INPUTS = ("checkpoint", "input", "gold", "predicted", "result", "probe.train", "probe.test")
+INPUTS = ("checkpoint", "input", "gold", "predicted", "result")
 WITH_TRAINER = ("train", "evaluate", "predict")
 CORPUS = ("task", "data", "vocab")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same

@@ -244,8 +244,6 @@ class Table(Section):
 
 
 class Probes(Section):
-    train: File | None
-    test: File | None
     max_sentences: Count
     seeds: Count
     steps: Count

@@ -49,7 +49,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     content = {
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
-        "corpus": paths["test"].name if cfg.probe.test else str(cfg.data.name),
+        "corpus": str(cfg.data.name),
         "data": _about(sentences, names, hash_files(paths, cfg.cache_dir)),
         "settings": {"steps": cfg.probe.steps, "lr": cfg.probe.lr},
         "seeds": seeds,
@@ -94,19 +94,16 @@ def check(
     cfg: DictConfig,
 ) -> tuple[Any, dict[str, Path], dict[str, list[Sentence]], Sequence[str]]:
     """Return the encoder, the files, their sentences, and the names of the properties."""
-    paths = {
-        split: Path(path).expanduser() if path else inputs.corpus(cfg, [split])[split]
-        for split, path in (("train", cfg.probe.train), ("test", cfg.probe.test))
-    }
+    paths = {split: inputs.corpus(cfg, [split])[split] for split in ("train", "test")}
     sentences = {}
     for split, path in paths.items():
         sentences[split] = [*islice(read(path), cfg.probe.max_sentences)]
         if not sentences[split]:
-            raise ValueError(f"probe.{split}: {path} has no sentences")
+            raise ValueError(f"data.files.{split}: {path} has no sentences")
     names = properties(sentences["train"], sentences["test"])
     if not names:
         raise ValueError(
-            f"probe.train: {paths['train']} and {paths['test']} share no property to probe; both "
+            f"data.files: {paths['train']} and {paths['test']} share no property to probe; both "
             "must have parts of speech, chunks, entities or senses of predicates"
         )
     return build.encoder(cfg), paths, sentences, names

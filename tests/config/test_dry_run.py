@@ -62,7 +62,11 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ("job=adapt encoder=none out={d}/o data.size=2", "encoder.options is empty: give a"),
         ("job=neighbours encoder=mini input={d}/text.txt sentence=It word=he", "word=he occurs 0"),
         ("job=export encoder=mini output={d}/o.npz", "output={d}/o.npz, but it must end in"),
-        ("job=probe probe.train={d}/text.txt probe.test={d}/text.txt encoder=mini", "text.txt"),
+        (
+            "job=probe data=files data.name=n data.files.train={d}/text.txt "
+            "data.files.test={d}/text.txt encoder=mini",
+            "text.txt",
+        ),
         (f"{FILES}{{d}}/late.conll", "late.conll:2701"),
         (f"{FILES}{{d}}/empty.txt", "empty.txt: the file is empty"),
         (f"{FILES}{{d}}/dev.conll vocab.vectors={{d}}/train.conll", "train.conll"),
