@@ -2,7 +2,7 @@
 is built where a compiler is at hand.
 
 Without the library all numbers are the same, and the biLM is slower
-(`elmo_bench/encoders/bilm/native.py`).
+(`elmo_bench/encoders/bilm/pointwise.py`).
 """
 
 import shutil

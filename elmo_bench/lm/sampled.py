@@ -28,14 +28,9 @@ def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, 
 
 
 def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndarray, " S"], int]:
-    """Draw until there are `samples` different words; return them and the number of draws. Raises
-    ValueError if the vocabulary has too few words.
+    """Draw until there are `samples` different words, fewer than the vocabulary has; return them
+    and the number of draws.
     """
-    if samples >= size:
-        raise ValueError(
-            f"samples={samples} must be less than the {size} words of the vocabulary: use "
-            "the full softmax"
-        )
     drawn = np.empty(0, dtype=np.int64)
     while True:
         more = np.exp(rng.random(max(samples, len(drawn))) * math.log(size + 1))
@@ -54,10 +49,6 @@ class Candidates(NamedTuple):
     samples: Int[Tensor, " S"]
     log_target_counts: Float[Tensor, " N"]
     log_sample_counts: Float[Tensor, " S"]
-
-    def to(self, device: torch.device) -> "Candidates":
-        """Return the candidates on a device."""
-        return Candidates(*(tensor.to(device) for tensor in self))
 
 
 def candidates(

@@ -23,7 +23,7 @@ from elmo_bench.encoders.bilm import DIRECTIONS, State
 
 from .corpus import FIRST, NO_TARGET, Corpus
 from .model import LanguageModel, or_damaged
-from .sampled import candidates, sampled_loss
+from .sampled import Candidates, candidates, sampled_loss
 
 Window = tuple[np.ndarray, np.ndarray]  # inputs, targets: "B T"
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -183,11 +183,12 @@ class Trainer:
         rows, softmax = rows.to(self.device), self.model.softmax
         gathered = [part.detach()[rows].requires_grad_() for part in softmax.parameters()]
         (weight, bias), losses = gathered, []
-        for top, goal, among in zip(tops, goals, chosen, strict=True):
+        for top, goal, part in zip(tops, goals, chosen, strict=True):
+            among = Candidates(*(tensor.to(self.device) for tensor in part))
             tokens = torch.from_numpy(np.flatnonzero(goal != NO_TARGET)).to(self.device)
             with self._low():
                 x = top.flatten(0, 1)[tokens]
-                losses.append(sampled_loss(x, weight, bias, among.to(self.device)))
+                losses.append(sampled_loss(x, weight, bias, among))
         return rows, gathered, losses
 
     def _update(self, rows: Tensor, gathered: Sequence[Tensor]) -> None:

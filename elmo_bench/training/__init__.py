@@ -1,5 +1,4 @@
 from .checkpoint import load as load, refusing as refusing
-from .processes import from_first as from_first, rank as rank
 from .resume import (
     AtomicCheckpoints as AtomicCheckpoints,
     StepCheckpoint as StepCheckpoint,

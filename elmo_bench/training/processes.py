@@ -21,11 +21,3 @@ def of_all(value: T) -> list[T]:
     values: list[T] = [value] * dist.get_world_size()
     dist.all_gather_object(values, value)
     return values
-
-
-def from_first(value: T) -> T:
-    """Return the value of the first process; each must call it."""
-    values = [value]
-    if dist.is_initialized():
-        dist.broadcast_object_list(values)
-    return values[0]

@@ -17,14 +17,8 @@ from torch import Tensor
 
 WIDTH = 50
 NUM_CHARACTERS = 262  # 256 bytes, 5 special characters, and 0 for "no token"
-BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD = 257, 258, 259, 260, 261
-
-
-def _frame(content: Sequence[int], width: int) -> np.ndarray:
-    frame = np.full(width, PAD, dtype=np.int64)
-    frame[: len(content) + 2] = [BEGIN_WORD, *content, END_WORD]
-    frame.setflags(write=False)
-    return frame
+BOUNDARIES = {"<S>": 257, "</S>": 258}
+BEGIN_WORD, END_WORD, PAD = 259, 260, 261
 
 
 @lru_cache(maxsize=1 << 17)
@@ -38,11 +32,13 @@ def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
     >>> word_frame("a")[:4].tolist()
     [259, 98, 260, 261]
     """
-    if word == "<S>":
-        return _frame([BEGIN_SENTENCE], width)
-    if word == "</S>":
-        return _frame([END_SENTENCE], width)
-    return _frame([byte + 1 for byte in word.encode("utf-8", "replace")[: width - 2]], width)
+    content = [byte + 1 for byte in word.encode("utf-8", "replace")[: width - 2]]
+    if word in BOUNDARIES:
+        content = [BOUNDARIES[word]]
+    frame = np.full(width, PAD, dtype=np.int64)
+    frame[: len(content) + 2] = [BEGIN_WORD, *content, END_WORD]
+    frame.setflags(write=False)
+    return frame
 
 
 def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tensor, "B T C"]:

@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import load_file
 
 from benchmarks import golden
-from elmo_bench.encoders.bilm import State, bilm, char_ids, load, native, packed
+from elmo_bench.encoders.bilm import State, bilm, char_ids, load, packed, pointwise
 from tests.conftest import GOLDEN
 
 TOLERANCE = 1e-5
@@ -20,7 +20,7 @@ ORIGINALS = {"allennlp": "elmo", "bilm_tf": "bilm_tf/model"}
 WAYS = {
     "fast": ({}, False),
     "packed": ({(packed, "LARGE"): 1}, False),
-    "without C": ({(packed, "LARGE"): 1, (native, "LIBRARY"): None}, False),
+    "without C": ({(packed, "LARGE"): 1, (pointwise, "LIBRARY"): None}, False),
     "gradients": ({}, True),
     "together": ({(bilm, "TOGETHER_ON"): ("cpu",)}, False),
     "together, gradients": ({(bilm, "TOGETHER_ON"): ("cpu",)}, True),

@@ -9,9 +9,11 @@ import sys
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import bilm, native, pointwise
+from elmo_bench.encoders.bilm import bilm, pointwise
 
-BUILT = pytest.mark.skipif(native.LIBRARY is None, reason="native.c was not built: no C compiler")
+BUILT = pytest.mark.skipif(
+    pointwise.LIBRARY is None, reason="native.c was not built: no C compiler"
+)
 N, CLIP = 7, 0.9
 
 
@@ -49,7 +51,7 @@ def assert_close(ours, theirs, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_c_equals_torch(monkeypatch, dtype, gates):
     in_c = numbers(dtype=dtype, gates=gates)
-    monkeypatch.setattr(native, "LIBRARY", None)
+    monkeypatch.setattr(pointwise, "LIBRARY", None)
     assert_close(in_c, numbers(dtype=dtype, gates=gates), dtype)
 
 
@@ -68,7 +70,7 @@ def test_gates_are_as_good_as_float32_is():
 def test_nan_stays(monkeypatch, in_c):
     """So that training with a loss that is not a number is noticed."""
     if not in_c:
-        monkeypatch.setattr(native, "LIBRARY", None)
+        monkeypatch.setattr(pointwise, "LIBRARY", None)
     assert all(tensor.isnan().all() for tensor in numbers(scale=float("nan"), gates=False))
 
 
@@ -93,7 +95,7 @@ def interpreted():
     from tests.encoders.bilm import oracle
     from tests.encoders.bilm.test_bilm import CHARS, assert_same, frozen, trained
 
-    native.LIBRARY = None
+    pointwise.LIBRARY = None
     for size, dtype in ((1, torch.float32), (7, torch.bfloat16), (300, torch.float32)):
         for settings in ({"gates": False}, {}):
             found = numbers(size, dtype, directions=2, **settings)
