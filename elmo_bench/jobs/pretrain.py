@@ -250,10 +250,9 @@ def write_card(cfg: DictConfig, run: _Run) -> None:
         f"{torch.get_num_threads()} threads; torch {torch.__version__}",
     }
     if run.dev:
-        average = "geometric mean of both directions" if len(directions) > 1 else directions[0]
         rows["perplexity on dev text"] = (
-            f"{run.best:.2f} ({average}; full softmax; zero state at each sentence; all unknown "
-            "words count as one word)"
+            f"{run.best:.2f} (geometric mean of its directions; full softmax; zero state at each "
+            "sentence; all unknown words count as one word)"
         )
     kind = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
     table = "\n".join(f"| {key} | {escape.markdown(value)} |" for key, value in rows.items())

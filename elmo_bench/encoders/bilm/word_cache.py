@@ -28,14 +28,15 @@ class WordCache:
             for name, child in module.named_children():
                 if isinstance(child, nn.Linear):
                     setattr(module, name, PackedLinear(child.weight, child.bias))
-        self.lock = threading.Lock()
-        self.numbers: dict[bytes, int] = {}
+        self.lock = threading.RLock()
         self.vectors = cnn.projection.weight.new_empty(0, cnn.projection.out_features)
+        self.forget()
 
     def forget(self) -> None:
         """Empty the cache."""
         with self.lock:
-            self.numbers, self.vectors = {}, self.vectors[:0]
+            self.numbers: dict[bytes, int] = {}
+            self.vectors = self.vectors[:0]
 
     def __call__(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N P"]:
         """Return a vector for every word, including padding."""
@@ -43,7 +44,7 @@ class WordCache:
         with self.lock:
             new = {key: row for row, key in enumerate(keys) if key not in self.numbers}
             if len(self.numbers) + len(new) > KNOWN_TYPES:
-                self.numbers, self.vectors = {}, self.vectors[:0]
+                self.forget()
                 new = {key: row for row, key in enumerate(keys)}
             if new:
                 lengths = (chars != PAD).sum(1).tolist()

@@ -35,31 +35,17 @@ def assert_half(layers, whole, direction):
 def test_a_half_is_half_of_every_layer(bilm, tmp_path, direction):
     whole, one = encode(bilm, SENTENCES), half(tmp_path / "whole", direction)
     assert (one.dim, one.num_layers) == (4, 3)
-    assert (
-        one.fingerprint()
-        != half(tmp_path / "whole", DIRECTIONS[direction == "forward"]).fingerprint()
-    )
+    other = half(tmp_path / "whole", DIRECTIONS[direction == "forward"])
+    assert one.fingerprint() != other.fingerprint()
     assert_half(encode(one, SENTENCES), whole, direction)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", ["weights.hdf5", "weights.safetensors"])
 def test_exported_it_is_a_biLM_of_one_direction(bilm, tmp_path, caplog, direction, name):  # noqa: N802
-    whole = [
-        f"encoder.options={tmp_path}/whole/options.json",
-        f"encoder.weights={tmp_path}/whole/weights.safetensors",
-    ]
+    where = f"encoder.dir={tmp_path}/whole", f"output={tmp_path}/half/{name}", "run_dir=here"
     with caplog.at_level(logging.WARNING):
-        export(
-            composed(
-                "job=export",
-                "encoder=files",
-                *whole,
-                f"encoder.directions=[{direction}]",
-                f"output={tmp_path}/half/{name}",
-                "run_dir=here",
-            )
-        )
+        export(composed("job=export", "encoder=files", *where, f"encoder.directions=[{direction}]"))
     assert ("other readers of ELMo require both" in caplog.text) == (name == "weights.hdf5")
     again = load(tmp_path / "half" / "options.json", tmp_path / "half" / name)
     assert again.options.directions == (direction,)
