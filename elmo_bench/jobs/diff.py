@@ -15,7 +15,7 @@ from rich.console import Console
 from elmo_bench.config import inputs, trusted
 from elmo_bench.files import listed, write_text
 from elmo_bench.report import difference as differences
-from elmo_bench.report.difference import Difference, ExampleText
+from elmo_bench.report.difference import Difference
 from elmo_bench.report.write import check_format
 from elmo_bench.runs import (
     Counts,
@@ -121,8 +121,8 @@ def _counts(run: Run, split: str, metric: str) -> Counts:
     )
 
 
-def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[ExampleText]:
-    """Return all examples as texts.
+def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[str]]:
+    """Return the texts of all examples.
 
     Nothing is downloaded. Raises one of `NOT_HERE` if the corpus or predictions are missing, or
     are not those of the counts.
@@ -133,14 +133,20 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[Examp
     examples = _examples(cfg, runs[0], task)
     if [number_of(example.sentences) for example in examples] != counts.sentences.tolist():
         raise ValueError(f"the corpus does not contain the {len(counts.sentences):,} examples")
+    gold = [example.gold for example in examples]
     predictions = [_predictions(run, cfg.split, task, examples) for run in runs]
-    texts = []
-    for example, *predicted in zip(examples, *predictions, strict=True):
-        words = [word for sentence in example.sentences for word in sentence]
-        sentences = [" ".join(sentence) for sentence in example.sentences]
-        answers = (in_words(answer, words) for answer in (example.gold, *predicted))
-        texts.append(ExampleText(Path(example.source).name, sentences, *answers))
-    return texts
+    return [*map(_text, examples, zip(gold, *predictions, strict=True))]
+
+
+def _text(example: Any, answers: Sequence[Any]) -> list[str]:
+    """Return where an example stands, its words, and what gold and the runs say, first what not all
+    of them have.
+    """
+    words = [word for sentence in example.sentences for word in sentence]
+    labels = [in_words(answer, words) for answer in answers]
+    shared = set.intersection(*map(set, labels))
+    said = ["; ".join(sorted(each, key=shared.__contains__)) or "nothing" for each in labels]
+    return [Path(example.source).name, " | ".join(map(" ".join, example.sentences)), *said]
 
 
 def _check_foreign(run: Run, source: str) -> None:

@@ -138,15 +138,14 @@ def _incomparable(runs: Sequence[Run], counts: Sequence[Counts | None], split: s
     for run, each in zip(runs, counts, strict=True):
         if each is None or first is None:
             return f"counts/{split}.npz of a run is missing or lacks the metric", short(run.folder)
-        both = f"{short(run.folder)}, {short(runs[0].folder)}"
-        if not np.array_equal(each.sentences, first.sentences):
-            return f"the runs were evaluated on different {split} examples", both
-        if not np.array_equal(each.groups, first.groups):
-            units = f"{first.unit}s, {each.unit}s"
-            why = f"the runs' {split} examples are grouped differently ({units})"
-            return f"{why}; job=evaluate writes the counts of a run anew", both
-        if not np.array_equal(each.rows[..., 1], first.rows[..., 1]):
-            return f"the runs' {split} examples differ in what is right", both
+        for why, ours, theirs in (
+            ("are different", each.sentences, first.sentences),
+            ("are grouped differently", each.groups, first.groups),
+            ("differ in what is right", each.rows[..., 1], first.rows[..., 1]),
+        ):
+            if not np.array_equal(ours, theirs):
+                both = f"{short(run.folder)}, {short(runs[0].folder)}"
+                return f"the runs' {split} examples {why}", both
     if first and len(np.unique(first.groups)) < 2:
         return f"all {split} examples are one {first.unit}", ""
     return None

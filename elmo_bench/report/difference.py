@@ -33,28 +33,18 @@ CAPTION = (
 HEADS = ("example", "words", "gold", "A says", "B says", *SIDES)
 
 
-class ExampleText(NamedTuple):
-    """The text of an example: its sentences, and gold and predicted labels as texts."""
-
-    source: str  # file and position
-    sentences: list[str]
-    gold: list[str]
-    a: list[str]
-    b: list[str]
-
-
 class Difference(NamedTuple):
     """The two runs with the scores and texts of their examples.
 
-    `scores` has each run's score of each example, in fractions of 1. `texts` covers all examples,
-    or is empty, and then `note` says why.
+    `scores` has each run's score of each example, in fractions of 1. `texts` has where an example
+    stands, its words, gold, and what each run says; it is empty if `note` says why.
     """
 
     runs: tuple[Run, Run]
     split: str
     metric: str
     scores: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]
-    texts: Sequence[ExampleText]
+    texts: Sequence[Sequence[str]]
     note: str = ""
 
     @property
@@ -139,30 +129,21 @@ def figures(difference: Difference) -> Grid:
 
 def examples(difference: Difference) -> Grid:
     """Return a table of the examples on which the two differ, largest difference first."""
-    a, b = difference.scores
-    order = np.argsort(-abs(a - b), kind="stable")
-    rows = [_row(difference, int(number)) for number in order if a[number] != b[number]]
-    has_texts = bool(difference.texts)
+    (a, b), texts = difference.scores, difference.texts
+    rows = [
+        [*(texts[number] if texts else [f"{number + 1:,}"]), points(a[number]), points(b[number])]
+        for number in map(int, np.argsort(-abs(a - b), kind="stable"))
+        if a[number] != b[number]
+    ]
+    heads = HEADS if texts else ("example", *SIDES)
     return Grid(
         f"{counted_noun(len(rows), 'example')} on which A and B differ",
-        [*(HEADS if has_texts else ("example", *SIDES))],
+        [*heads],
         rows,
         set(),
-        5 if has_texts else 1,
-        caption=CAPTION if has_texts else "The number of an example, in the corpus's order.",
+        len(heads) - 2,
+        caption=CAPTION if texts else "The number of an example, in the corpus's order.",
     )
-
-
-def _row(difference: Difference, number: int) -> list[str]:
-    """Return the cells of an example, in the order of `HEADS`."""
-    figures = [points(float(scores[number])) for scores in difference.scores]
-    if not difference.texts:
-        return [f"{number + 1:,}", *figures]
-    example = difference.texts[number]
-    answers = (example.gold, example.a, example.b)
-    shared = set.intersection(*map(set, answers))
-    labels = ["; ".join(sorted(each, key=shared.__contains__)) or "nothing" for each in answers]
-    return [example.source, " | ".join(example.sentences), *labels, *figures]
 
 
 def show(console: Console, difference: Difference, limit: int | None = None) -> None:

@@ -13,7 +13,7 @@ from elmo_bench.runs import OVERRIDES, SHORT, Run, key_of, overrides, portable_o
 from .grid import Grid
 from .names import metric_title, task_titles
 from .significance import FEWEST, LEVEL
-from .table import Report, comparisons_of
+from .table import Report, comparisons_of, software
 
 TESTS = (
     " Differences are tested by a two-sided t-test that takes runs and test examples alike as "
@@ -51,7 +51,7 @@ def methods(reports: Sequence[Report]) -> str:
     }
     tested = any(each.test and each.test.p is not None for each in comparisons_of(reports))
     return (
-        f"We train models of {listed(_by_corpus(runs))}: {counted_noun(len(runs), 'run')} of "
+        f"We train models of {listed(_tasks(runs))}: {counted_noun(len(runs), 'run')} of "
         f"{counted_noun(len(cells), 'setting')}, with seed{'s' * (len(seeds) > 1)} "
         f"{listed(map(str, seeds))}. Figures are {listed(figures)}, means over runs with their "
         "standard deviation. Of each run the epoch that is best on dev is measured."
@@ -73,8 +73,7 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
         ("finished", " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))),
         ("time of all runs", duration(seconds) if trained else ""),
         ("device", listed(f"{each} ({counted_noun(n, 'run')})" for each, n in devices.items())),
-        ("software", _software(runs)),
-        *(("data", text) for text in _data(runs)),
+        ("software", software(runs)),
         *(("sha256", text) for text in _hashes(runs)),
         *(("command", line) for line in commands(runs)),
     ]
@@ -82,34 +81,11 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
     return Grid("where the figures come from", ["what", "which"], filled, set(), 1)
 
 
-def _software(runs: Sequence[Run]) -> str:
-    versions: dict[str, set[str]] = defaultdict(set)
-    for run in runs:
-        for package, version in run.versions.items():
-            versions[package].add(version)
-        if commit := run.commit:
-            shown = commit[:10] + " with uncommitted changes" * commit.endswith("+")
-            versions["commit"].add(shown)
-    return ", ".join(f"{name} {listed(sorted(each))}" for name, each in versions.items())
-
-
-def _by_corpus(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Group the runs by task and corpus, with both in the name."""
+def _tasks(runs: Sequence[Run]) -> list[str]:
+    """Return the tasks with their corpora."""
     titles = task_titles(runs)
-    groups: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        corpus = run.settings.get("data.name")
-        groups[f"{titles[run.task]} ({corpus})" if corpus else titles[run.task]].append(run)
-    return groups
-
-
-def _data(runs: Sequence[Run]) -> list[str]:
-    """Return a line for each corpus that has a `data.origin` in the config."""
-    origins = {
-        name: group[0].config.get("data", {}).get("origin")
-        for name, group in _by_corpus(runs).items()
-    }
-    return [f"{name}: {origin}" for name, origin in origins.items() if origin]
+    shown = (f"{titles[run.task]} ({run.settings.get('data.name', 'a corpus')})" for run in runs)
+    return [*dict.fromkeys(shown)]
 
 
 def _hashes(runs: Sequence[Run]) -> list[str]:

@@ -3,12 +3,12 @@ differences to a baseline.
 """
 
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from elmo_bench.files import counted_noun, one_of
+from elmo_bench.files import counted_noun, listed, one_of
 from elmo_bench.runs import (
     ENCODER,
     MIX,
@@ -289,20 +289,22 @@ def _note(why: str, about: Sequence[str]) -> str:
     return f"{'; '.join(about[:NAMED])}{more}: {why}"
 
 
-def mixed(runs: Iterable[Run]) -> list[str]:
-    """Return notes on runs of different commits or package versions."""
-    code: dict[str, Counter[str]] = defaultdict(Counter)
+def mixed(runs: Sequence[Run]) -> list[str]:
+    """Return a note on runs of different commits or package versions."""
+    code = {(run.commit or "", *sorted(run.versions.items())) for run in runs}
+    return [f"runs of different code: {software(runs)}"] if len(code) > 1 else []
+
+
+def software(runs: Iterable[Run]) -> str:
+    """Return the packages and the commits of runs, with all their versions."""
+    versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        if commit := run.commit:
-            shown = commit[:10] + "+" * commit.endswith("+")
-            code["commits of elmo-bench (+: and uncommitted changes)"][shown] += 1
         for package, version in run.versions.items():
-            code[f"versions of {package}"][version] += 1
-    return [
-        f"runs of different {what}: {', '.join(f'{each} ({n})' for each, n in counts.items())}"
-        for what, counts in sorted(code.items())
-        if len(counts) > 1
-    ]
+            versions[package].add(version)
+        if commit := run.commit:
+            shown = commit[:10] + " with uncommitted changes" * commit.endswith("+")
+            versions["commit"].add(shown)
+    return ", ".join(f"{name} {listed(sorted(each))}" for name, each in versions.items())
 
 
 def corrected(reports: Sequence[Report], correct: Correction | None = None) -> list[Report]:

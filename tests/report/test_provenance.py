@@ -69,7 +69,6 @@ def test_where_the_figures_come_from(compared):
         ["time of all runs", "5 hours"],
         ["device", "cpu (10 runs)"],
         ["software", f"torch 2.13.0, commit {'c' * 10}"],
-        ["data", "NER (wikigold): WikiGold's own page."],
         ["sha256", f"wikigold: train {'a' * 12}"],
         ["sha256", f"encoder: weights {'b' * 12}"],
     ]
@@ -93,7 +92,6 @@ def test_what_is_not_known_is_not_said(tmp_path):
 def test_every_format_has_them(compared):
     text = methods([compared])
     assert text in markdown([compared])
-    assert "| data | NER (wikigold): WikiGold" in markdown([compared])
     assert r"\paragraph{Methods}" in latex([compared])
     assert Tables([compared]).records()[0]["dev"] == 0.5
 

@@ -84,7 +84,7 @@ def test_a_note_on_the_code_stands_once(tmp_path):
         path = tmp_path / mix / "result.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": mix}))
     on_dev, on_test = select(collect([tmp_path]), ["task"], ["elmo.mix"])
-    assert "different commits" in on_dev.notes[0]
+    assert "different code" in on_dev.notes[0]
     assert on_test.notes == []
     assert "of up to 2 settings" in tables(on_test)["means"].caption
 
