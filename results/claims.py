@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 from elmo_bench.files import Positive
 from elmo_bench.report.comparison import Comparison, Correction, Question, compared
 from elmo_bench.report.grid import Grid
-from elmo_bench.report.grids import corrected_p, correction, p_value, points
+from elmo_bench.report.grids import ABOUT_TESTS, corrected_p, p_value, points
 from elmo_bench.report.names import NONE, name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test
 from elmo_bench.report.table import grouped, hidden_keys, order
@@ -273,7 +273,6 @@ def details(results: Sequence[Finding]) -> Grid:
         runs = f"{len(finding.ours)} + {len(finding.theirs)}"
         rows.append([finding.claim.title, row_name, *_figures(comparison), runs, finding.verdict])
         notes += [f"{finding.claim.title}, {row_name}: {finding.flaw}"] if finding.flaw else []
-    comparisons = [comparison for _, comparison in compared]
     heads = ["difference", "95 % interval", "p", "p (Holm)", "smallest found", "runs", "verdict"]
     return Grid(
         "claims: each comparison",
@@ -282,8 +281,7 @@ def details(results: Sequence[Finding]) -> Grid:
         set(),
         2,
         caption=(
-            f"Points. {correction(comparisons)} The interval is not corrected. Smallest found: the "
-            "smallest true difference that the design finds after the correction in 80 % of cases."
+            f"Points. {ABOUT_TESTS} The interval is not corrected."
             f"{''.join(f' {note}.' for note in notes)}"
         ),
     )

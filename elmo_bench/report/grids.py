@@ -8,12 +8,19 @@ from .comparison import Comparison
 from .grid import Grid, without
 from .labels import labels_of, title
 from .names import axis
-from .published import corpus, paper_corpus
+from .published import paper_corpus
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of, is_best
 
 MEANS = "percent: mean ± standard deviation (runs)"
 ERRORS, SMALLEST = "errors removed", "smallest found"
+ABOUT_TESTS = (
+    "The interval goes with p; p (Holm) is corrected for all comparisons of the split, and * marks "
+    f"it below {LEVEL}. {PRELIMINARY.capitalize()}: fewer than {FEWEST} runs a side decide "
+    "nothing; a single run has no p, and its interval is for these models on new examples. "
+    f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples find (p "
+    f"(Holm) below {LEVEL}) in 80 % of cases."
+)
 
 
 def tables(report: Report) -> dict[str, Grid]:
@@ -130,7 +137,7 @@ def differences(report: Report) -> Grid:
             report,
             f"A row is a way to train; the difference is to {_base(report)}, in points, above 0 if "
             "the row is better.",
-            correction(comparisons_of([report])),
+            ABOUT_TESTS,
             "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
         ),
     )
@@ -152,29 +159,6 @@ def _difference(comparison: Comparison | None) -> list[str]:
     ]
 
 
-def correction(comparisons: Sequence[Comparison]) -> str:
-    """Return sentences that say what the p of these comparisons mean."""
-    sizes = sorted({each.family for each in comparisons if each.family})
-    corrected = (
-        f"The interval goes with p; p (Holm) is corrected for {listed(map(str, sizes), 'or')} "
-        f"comparisons, and * marks it below {LEVEL}."
-    )
-    few = f"{PRELIMINARY.capitalize()}: fewer than {FEWEST} runs a side decide nothing."
-    single = "A single run has no p: its interval is for these models on new examples."
-    found = (
-        f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples "
-        f"find (p (Holm) below {LEVEL}) in 80 % of cases."
-    )
-    tests = [each.test for each in comparisons if each.test]
-    said = {
-        corrected: bool(sizes),
-        few: any(each.is_preliminary for each in comparisons),
-        single: any(test.p is None for test in tests),
-        found: any(test.detectable is not None for test in tests),
-    }
-    return " ".join(sentence for sentence, is_so in said.items() if is_so)
-
-
 def corrected_p(comparison: Comparison) -> str:
     """Return p (Holm), with a star if it is below 5 %."""
     if comparison.is_preliminary:
@@ -191,17 +175,15 @@ def is_significant(comparison: Comparison | None) -> bool:
 def paper(report: Report) -> Grid:
     """Return a table of our figures and the paper's, for the settings that the paper reports."""
     cells = [cell for cell in report.cells if cell.published is not None]
-    where = ", ".join(sorted({corpus(cell.runs[0]) for cell in cells}))
-    if any(paper_corpus(cell.runs[0]) for cell in cells):
-        where = "its corpus is named where these runs have another, or less of it"
     removed = "Errors removed: the difference to the baseline as a share of what it lacks to 100."
     return by_cell(
         report,
         [(cell, _published(report, cell)) for cell in cells],
         ["here", "paper", f"{ERRORS} here", f"{ERRORS} in the paper", "the paper's corpus"],
         title(report, "beside Peters et al. (2018)"),
-        f"Percent; the paper's figures are as published ({where}). Its biLM is adapted to the "
-        "task's text in all tasks but coreference and SRL. "
+        "Percent; the paper's figures are as published: its corpus is named where these runs have "
+        "another, or less of it, and its biLM is adapted to the task's text in all tasks but "
+        "coreference and SRL. "
         + " ".join([*[removed] * bool(comparisons_of([report])), labels_of(report).each]),
     )
 

@@ -34,17 +34,12 @@ SETTINGS: dict[str, Setting] = {
     "fraction": Setting("share of the training set", phrase="{} of training"),
     "vocab.vectors": Setting("word vectors", {None: "no word vectors"}, "{}"),
     "encoder.name": Setting("encoder", {"none": BASELINE}, "{}"),
-    "encoder.model": Setting("model", phrase="{}"),
     "encoder.pretrained": Setting(
         "weights", {True: "pretrained", False: "random weights"}, silent=(True,)
     ),
     "encoder.directions": Setting(
         "directions",
-        {
-            None: "both directions",
-            ("forward",): "forward alone",
-            ("backward",): "backward alone",
-        },
+        {None: "both directions", ("forward",): "forward alone", ("backward",): "backward alone"},
         silent=(None,),
     ),
     "elmo.mix": Setting(
@@ -76,8 +71,6 @@ SETTINGS: dict[str, Setting] = {
     "elmo.adapt": Setting(
         "adapted", {True: "adapted to the task's text", False: "not adapted"}, silent=(False,)
     ),
-    "encoder.pooling": Setting("a word's vector", silent=(None,)),
-    "task.optimizer.lr": Setting("learning rate"),
 }
 
 

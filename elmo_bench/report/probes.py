@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from elmo_bench.files import read_json
+from elmo_bench.files import listed, read_json
 from elmo_bench.runs import frozen
 
 from .grid import Grid
@@ -137,13 +137,12 @@ def _check(probe: Probed, same: Probed, other: Probed) -> None:
             f"{probe.source}: {probe.title} on {probe.corpus} is also in {same.source}: leave "
             "one out, or rename its encoder with encoder.name=NAME"
         )
-    for key in ("data", "settings", "seeds"):
-        mine, others = getattr(probe, key), getattr(other, key)
-        if mine != others:
-            raise ValueError(
-                f"{probe.source}: its `{key}` is {shown(mine)}, but that of {other.source}, of the "
-                f"same corpus {probe.corpus}, is {shown(others)}: leave one of them out"
-            )
+    keys = ("data", "settings", "seeds")
+    if differing := [key for key in keys if getattr(probe, key) != getattr(other, key)]:
+        raise ValueError(
+            f"{probe.source} and {other.source}, of the same corpus {probe.corpus}, differ in "
+            f"{listed(differing)}: leave one of them out"
+        )
 
 
 def _cell(probe: Probed | None, layer: int, name: str, figure: str) -> str:

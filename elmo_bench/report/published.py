@@ -33,12 +33,6 @@ def stands_in(run: Run, name: str) -> bool:
     return bool(own_tables) and (has_setting or name in own_tables)
 
 
-def corpus(run: Run) -> str:
-    """Return the name of the paper's corpus for a run's task; "" if it has none."""
-    entry = _content()["corpora"].get(run.task, {})
-    return str(entry.get("title", ""))
-
-
 def is_of_the_paper(run: Run) -> bool:
     """Whether a run was trained and measured on the paper's corpus for its task."""
     requirements = dict(_content()["corpora"].get(run.task, {}))
@@ -51,9 +45,10 @@ def is_of_the_paper(run: Run) -> bool:
 
 def paper_corpus(run: Run) -> str:
     """Return the paper's corpus if the run has another, or less of it; "" if it has the same."""
+    title = str(_content()["corpora"].get(run.task, {}).get("title", ""))
     if not is_of_the_paper(run):
-        return corpus(run)
-    return "" if _has(run, "fraction", 1) else f"all of {corpus(run)}"
+        return title
+    return "" if _has(run, "fraction", 1) else f"all of {title}"
 
 
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:

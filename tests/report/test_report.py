@@ -20,7 +20,7 @@ from elmo_bench.report import (
     stands_in,
     where,
 )
-from elmo_bench.report.grids import p_value, tables
+from elmo_bench.report.grids import tables
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
@@ -730,16 +730,6 @@ def test_power_is_of_the_corrected_test(tmp_path):
     for test, comparisons in ((one, 1), (three, 3)):
         ends = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
         assert test.detectable == pytest.approx(max(ends))
-
-
-def test_p_stands_before_and_after_the_correction(compared):
-    """Only p goes with the interval."""
-    grid = tables(compared)["differences"]
-    assert grid.heads[4:6] == ["p", "p (Holm)"]
-    assert "The interval goes with p; p (Holm) is corrected for 2 comparisons" in grid.caption
-    ours = by_column(compared)["all"]
-    row = next(row for row in grid.rows if row[0] == "mini, all layers")
-    assert row[4] == p_value(ours.comparison.test.p)
 
 
 def test_nothing_there(tmp_path):
