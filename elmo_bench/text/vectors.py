@@ -66,8 +66,7 @@ def side_by_side(
 ) -> dict[str, np.ndarray]:
     """Concatenate each word's vectors of several files, with 0 if a file lacks the word.
 
-    `unit` first scales each file's vectors to length 1. Raises ValueError for a file without
-    vectors.
+    `unit` first scales each file's vectors to length 1.
 
     >>> vectors = side_by_side([{"a": np.array([3.0, 4.0])}, {"b": np.array([2.0])}], unit=True)
     >>> {word: vector.tolist() for word, vector in vectors.items()}

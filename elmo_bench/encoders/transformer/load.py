@@ -5,7 +5,7 @@ Weights are read only from safetensors. Every error names `encoder.model`.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from reprlib import repr as shown
@@ -29,18 +29,18 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
     text encoder or lacks weights, and any error of transformers.
     """
     transformers = _transformers()
-    source, at = str(Path(model).expanduser()), revision or "main"
-    config = _config(transformers, model, source, at)
-    tokenizer = _tokenizer(transformers, model, source, at, config.vocab_size)
+    source = str(Path(model).expanduser())
+    where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+    config = _config(transformers, model, source, where)
+    tokenizer = _tokenizer(transformers, model, source, where, config.vocab_size)
     # Of T5 and the like the encoder alone, which may also be all that the folder has.
     encoders = transformers.AutoModelForTextEncoding
     is_encoder = type(config) in encoders._model_mapping
     auto = encoders if is_encoder else transformers.AutoModel
-    how = {"dtype": dtype, "trust_remote_code": False}
     if pretrained:
-        _check_index(transformers, model, source, config, at)
-        how |= {"config": config, "use_safetensors": True, "output_loading_info": True}
-        whole, about = auto.from_pretrained(source, revision=at, **how)
+        _check_index(transformers, model, source, config, where["revision"])
+        how = {"use_safetensors": True, "output_loading_info": True}
+        whole, about = auto.from_pretrained(source, config=config, dtype=dtype, **where, **how)
         check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
         # No layer uses a pooler's.
         if random := sorted(n for n in about["missing_keys"] if not n.startswith("pooler.")):
@@ -50,7 +50,7 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
                 "belongs to these weights"
             )
     else:
-        whole = auto.from_config(config, **how).float().to(dtype)
+        whole = auto.from_config(config, dtype=dtype, trust_remote_code=False).float().to(dtype)
     has_decoder = not is_encoder and getattr(config, "is_encoder_decoder", False)
     encoder = whole.get_encoder() if has_decoder else whole
     if isinstance(getattr(encoder, "pooler", None), nn.Module):
@@ -58,11 +58,9 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
     return tokenizer, encoder
 
 
-def _config(transformers: Any, model: str, source: str, revision: str) -> Any:
+def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]) -> Any:
     """Return the config of a text encoder whose code is transformers' own."""
-    config = transformers.AutoConfig.from_pretrained(
-        source, revision=revision, trust_remote_code=False
-    )
+    config = transformers.AutoConfig.from_pretrained(source, **where)
     config.use_cache = False
     if getattr(config, "_attn_implementation", None) not in (None, "sdpa", "eager"):
         raise ValueError(
@@ -82,7 +80,9 @@ def _config(transformers: Any, model: str, source: str, revision: str) -> Any:
     return config
 
 
-def _tokenizer(transformers: Any, model: str, source: str, revision: str, size: int) -> Any:
+def _tokenizer(
+    transformers: Any, model: str, source: str, where: Mapping[str, Any], size: int
+) -> Any:
     """Return a tokenizer with a tokenizer.json, or one that transformers converts to it, of at most
     `size` subwords.
     """
@@ -90,9 +90,7 @@ def _tokenizer(transformers: Any, model: str, source: str, revision: str, size: 
     if folder.is_dir() and not any([*folder.glob("*token*"), *folder.glob("vocab*")]):
         # transformers would invent one that knows no word
         raise FileNotFoundError(f"encoder.model={model}: this folder has no tokenizer.json")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(
-        source, revision=revision, trust_remote_code=False
-    )
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source, **where)
     if not tokenizer.is_fast:
         wrong = "is written in Python and cannot be converted to a tokenizer.json"
     elif max(tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False).values()) >= size:

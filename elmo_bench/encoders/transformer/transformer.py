@@ -1,8 +1,7 @@
 """Any text encoder of Hugging Face transformers as an encoder with one vector per word and layer.
 
-The vector of a word is that of its first or last subword, or the mean of all. A sentence longer
-than the model's window is read in windows that overlap by half; for each subword, the copy with the
-most context is used.
+A sentence longer than the model's window is read in windows that overlap by half; for each subword,
+the copy with the most context is used.
 
 Axes: L layers, B batch, T tokens (words), D encoder, W windows of a sentence, N windows that the
 model reads at once, S subwords ("pieces") of a window with its special tokens.
@@ -48,8 +47,7 @@ class Transformer(nn.Module):
     space. A word without subwords (an empty one, control characters) has zeros.
 
     `window` is the maximum number of subwords that the model reads at once, including special
-    tokens; None is the model's limit. Windows overlap by half; a word's
-    subwords may be read in two of them.
+    tokens; None is the model's limit.
 
     Raises ImportError without transformers, OSError for a model that cannot be loaded, and
     ValueError for one that is not a text encoder, requires remote code or whose weights do not fit,
