@@ -10,7 +10,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from elmo_bench.runs import finished, result_of, unfinished
+from elmo_bench.runs import finished, read_run, unfinished
 
 from .inputs import same_run
 
@@ -45,8 +45,7 @@ def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
     log.info("already finished: %s", folder / "result.json")
     if not _is_chosen(cfg):
         _delete_new(Path(cfg.run_dir))
-    figures: dict[str, float] = result_of(folder)["metrics"]
-    return figures
+    return read_run(folder / "result.json").metrics
 
 
 def _folders(cfg: DictConfig) -> list[Path]:

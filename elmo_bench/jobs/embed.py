@@ -23,7 +23,7 @@ from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each, forget_words
 from elmo_bench.encoders.vectors_file import HDF5, is_vectors, write_vectors
 from elmo_bench.files import Bars, check_output, sole
-from elmo_bench.runs import SHORT, acting, hash_files, read_result
+from elmo_bench.runs import SHORT, Run, acting, hash_files, read_run
 from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
@@ -93,9 +93,9 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
         return lambda layers: layers[-1], "top"
     choice, norm, learned = cfg.elmo.mix, cfg.elmo.norm, {}
     if cfg.result:
-        content = read_result(Path(cfg.result))
-        learned = _learned(cfg, content)
-        choice, norm = learned["layers"], content["config"]["elmo"].get("norm", "none")
+        run = read_run(Path(cfg.result))
+        learned = _learned(cfg, run)
+        choice, norm = learned["layers"], run.config["elmo"].get("norm", "none")
     if norm not in ("none", "word"):
         where = f" in result={cfg.result}" if learned else ""
         raise ValueError(f"elmo.norm={norm}{where}, but layers=mix supports none and word")
@@ -113,16 +113,14 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
     return mixed, described
 
 
-def _learned(cfg: DictConfig, content: Mapping[str, Any]) -> dict[str, Any]:
+def _learned(cfg: DictConfig, run: Run) -> dict[str, Any]:
     """Return the layers, s_j and gamma of a run's `result.json` at `cfg.place`.
 
     Raises ValueError if it has none, or if they are of layers of another encoder than
     `cfg.encoder`.
     """
-    source, mix = f"result={cfg.result}", content["mix"]
-    elmo, finetune, encoder = (
-        content["config"].get(key) or {} for key in ("elmo", "finetune", "encoder")
-    )
+    source, mix = f"result={cfg.result}", run.mix
+    elmo, finetune, encoder = (run.config.get(key) or {} for key in ("elmo", "finetune", "encoder"))
     if cfg.place not in mix:
         raise ValueError(
             f"{source} has no mix at place={cfg.place}; it has {sorted(mix) or 'none'}"
@@ -134,7 +132,7 @@ def _learned(cfg: DictConfig, content: Mapping[str, Any]) -> dict[str, Any]:
             "(finetune, elmo.adapt) or had random weights (encoder.pretrained=false)"
         )
     ours: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
-    theirs = _of_encoder(encoder, content.get("inputs") or {})
+    theirs = _of_encoder(encoder, run.inputs)
     here = _of_encoder(ours, hash_files(inputs.encoder_files(cfg), cfg.cache_dir))
     if different := sorted(k for k in theirs.keys() | here.keys() if theirs.get(k) != here.get(k)):
         said = "; ".join(f"{k} is {theirs.get(k)} there and {here.get(k)} here" for k in different)

@@ -56,7 +56,7 @@ class Difference(NamedTuple):
 
     def shared(self) -> "Difference":
         """Return the same without this machine's folders, for files that may be shared."""
-        a, b = (replace(run, settings=portable(run.settings)) for run in self.runs)
+        a, b = (replace(run, config=portable(run.config)) for run in self.runs)
         return self._replace(runs=(a, b), note=portable(self.note))
 
 

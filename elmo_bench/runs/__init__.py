@@ -22,9 +22,6 @@ from .identity import (
 )
 from .portable import (
     OVERRIDES as OVERRIDES,
-    copy_begun as copy_begun,
-    copy_run as copy_run,
-    folder_name as folder_name,
     key_of as key_of,
     overrides as overrides,
     portable as portable,
@@ -56,7 +53,6 @@ from .read import (
     failures as failures,
     flat_mix as flat_mix,
     frozen as frozen,
-    read_result as read_result,
     read_run as read_run,
     text as text,
 )
@@ -66,7 +62,6 @@ from .result import (
     code as code,
     dev_figure as dev_figure,
     leaves_error as leaves_error,
-    result_of as result_of,
     write_result as write_result,
 )
 from .resume import (

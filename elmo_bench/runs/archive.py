@@ -5,44 +5,85 @@ uncompressed in the smallest type that holds them, and xz compresses all runs to
 """
 
 import hashlib
+import json
 import lzma
 import re
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, find_files, read_arrays
+from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, find_files, read_arrays, read_json
 
-from .portable import COUNTS, CURVES, OVERRIDES, SPLITS
-from .read import BEGUN, ENDED
+from .portable import OVERRIDES, overrides, portable
+from .read import BEGUN, ENDED, Run, frozen, text
 
 SUFFIX = ".tar.xz"
+COMMAND, CURVES = OVERRIDES.as_posix(), "metrics.csv"
+COUNTS = ("counts/dev.npz", "counts/test.npz", "counts/train.npz")
+FILES = (COMMAND, *COUNTS, CURVES, ENDED)  # of a finished run, in order
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # name of a run's folder
-FILES = {ENDED, BEGUN, CURVES, OVERRIDES.as_posix()} | {f"{COUNTS}/{name}" for name in SPLITS}
+LONGEST = 100  # characters of its first part
 UNPACKED_FREE = 1 << 28  # bytes that any archive may unpack to
 MEMORY = 1 << 28  # bytes of memory for unpacking an archive
 DIGITS = 16  # hexadecimal digits of the archive's hash in its folder's name
-WHOLE = (np.uint8, np.uint16, np.uint32)
+SMALL = (np.uint8, np.uint16, np.uint32, np.float32)
 
 
-def pack(folder: Path, archive: Path) -> None:
-    """Write the runs in a folder, as `copy_run` leaves them, to an archive; equal runs give equal
-    bytes.
+def pack(runs: Iterable[Run], archive: Path) -> None:
+    """Write finished and failed runs to an archive, without checkpoints, texts and paths of the
+    machine; equal runs give equal bytes.
+
+    Raises ValueError, with the file, for a link, which might lead to a file that the run has not
+    written, and for damaged counts.
     """
     with (
         atomic(archive) as part,
         lzma.open(part, "wb") as file,
         tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
     ):
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            content = _arrays(path) if path.suffix == ".npz" else path.read_bytes()
-            about = tarfile.TarInfo(path.relative_to(folder).as_posix())
-            about.size = len(content)
-            tar.addfile(about, BytesIO(content))
+        for run in sorted(runs, key=_name):
+            for name, content in _files(run):
+                about = tarfile.TarInfo(f"{_name(run)}/{name}")
+                about.size = len(content)
+                tar.addfile(about, BytesIO(content))
+
+
+def _name(run: Run) -> str:
+    """Return a folder name for a run, independent of the machine."""
+    settings, _, inputs = run.identity.partition("-")
+    config = run.config
+    words = portable([config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"]])
+    name = "-".join([*map(text, map(frozen, words)), f"seed{config['seed']}"])
+    name = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]
+    return f"{name}-{settings[:8]}-{inputs[:8]}"
+
+
+def _files(run: Run) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of the files that a report reads of a run."""
+    config = {"config": portable(run.config)}
+    if run.reason:  # it has no result
+        about = {key: getattr(run, key) for key in ("identity", "inputs", "started", "reason")}
+        yield BEGUN, _json(about | config)
+        return
+    for name in FILES:
+        path = run.folder / name
+        for own in (run.folder / Path(name).parts[0], path):
+            if own.is_symlink():
+                raise ValueError(f"{own}: a link, but only a run's own files are kept: remove it")
+        if name == COMMAND:
+            yield name, json.dumps(overrides(path)).encode()  # JSON is YAML
+        elif name == ENDED:
+            yield name, _json(read_json(path) | config)
+        elif path.is_file():
+            yield name, _arrays(path) if name in COUNTS else path.read_bytes()
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def _arrays(path: Path) -> bytes:
@@ -63,9 +104,8 @@ def _smallest(array: np.ndarray) -> np.ndarray:
     """
     if array.dtype == np.uint64:
         return array
-    dtypes = (*WHOLE, np.float32) if array.dtype.kind == "f" else WHOLE
     with np.errstate(invalid="ignore", over="ignore"):
-        smaller = (array.astype(dtype) for dtype in dtypes)
+        smaller = (array.astype(dtype) for dtype in SMALL)
         return next((each for each in smaller if (each == array).all()), array)
 
 
@@ -130,7 +170,7 @@ def _members(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
     for member in tar:  # one by one, since a negative size would lead back to another
         folder, _, file = member.name.partition("/")
         is_file = member.type == tarfile.REGTYPE and not member.issparse() and member.size >= 0
-        if not is_file or file not in FILES or not NAME.fullmatch(folder):
+        if not is_file or file not in (*FILES, BEGUN) or not NAME.fullmatch(folder):
             raise ValueError(f"{member.name[:200]!r} is not a file of a run")
         if member.name in members:
             raise ValueError(f"{member.name} occurs twice")

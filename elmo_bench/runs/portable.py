@@ -1,28 +1,15 @@
-"""Copy runs for others: the files that a report reads, without checkpoints, texts and paths of the
-machine.
-"""
+"""Settings and commands of runs without the paths of their machine, for others."""
 
-import csv
-import json
 import re
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from reprlib import repr as shown
 from typing import Any
 
 import yaml
 
-from elmo_bench.files import read_arrays, write_json, write_text
-
 from .identity import ELSEWHERE, below
-from .read import BEGUN, ENDED, Run, frozen, text
-from .result import result_of
 
 OVERRIDES = Path(".hydra") / "overrides.yaml"  # in a run's folder
-CURVES, COUNTS = "metrics.csv", "counts"
-SPLITS = ("train.npz", "dev.npz", "test.npz")
-LONGEST = 100  # characters of a folder's name
 # Settings without effect on figures: locations, and display of progress.
 NO_EFFECT = (*ELSEWHERE, "hydra", "trainer.enable_progress_bar", "fit.save_minutes")
 # Config keys with locations on a run's machine. Other paths keep their file names.
@@ -100,60 +87,3 @@ def short(folder: Path) -> str:
     'sweep/3'
     """
     return "/".join(folder.absolute().parts[-2:])
-
-
-def copy_run(source: Path, part: Path, overrides: Sequence[str]) -> None:
-    """Copy the files of a finished run that a report reads into the new folder `part`.
-
-    `overrides` are the run's overrides on its command line. Raises ValueError, with the file, for a
-    link, which might lead to a file that the run has not written, and for curves or counts that no
-    report could read.
-    """
-    files = [CURVES, *(f"{COUNTS}/{name}" for name in SPLITS)]
-    own = [ENDED, str(OVERRIDES), str(OVERRIDES.parent), COUNTS, *files]
-    for path in (source / name for name in own):
-        if path.is_symlink():
-            raise ValueError(f"{path}: a link, but only a run's own files are copied: remove it")
-    result = result_of(source)
-    result["config"] = portable(result["config"])
-    (part / OVERRIDES).parent.mkdir(parents=True)
-    write_json(part / ENDED, result)
-    write_text(part / OVERRIDES, json.dumps([*overrides]))  # JSON is YAML
-    for name in files:  # only known files, since archives reject others
-        if (path := source / name).is_file():
-            _check_curves(path) if name == CURVES else read_arrays(path)
-            (part / name).parent.mkdir(exist_ok=True)
-            shutil.copy(path, part / name)
-
-
-def _check_curves(path: Path) -> None:
-    """Raise ValueError, with file and line, unless a file is a table of numbers by epoch."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        try:
-            names = next(reader, [])
-            if "epoch" not in names:
-                raise ValueError(f"columns {shown(names)}")
-            for row in reader:
-                if len(row) != len(names):
-                    raise ValueError(f"{len(row)} cells, but {len(names)} columns")
-                [float(cell) for cell in row if cell]
-        except (ValueError, csv.Error) as error:
-            where = f"{path}:{reader.line_num}"
-            raise ValueError(f"{where}: not the metrics of a run: {error}") from error
-
-
-def copy_begun(begun: Run, part: Path) -> None:
-    """Write the first files of a failed run, from `failures`, into the new folder `part`."""
-    keys = ("identity", "inputs", "started", "reason")
-    content = {key: getattr(begun, key) for key in keys}
-    content["config"] = portable(begun.config)
-    part.mkdir(parents=True)
-    write_json(part / BEGUN, content)
-
-
-def folder_name(config: Mapping[str, Any]) -> str:
-    """Return a folder name for a run with this config, which may not be unique."""
-    words = portable([config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"]])
-    name = "-".join([*map(text, map(frozen, words)), f"seed{config['seed']}"])
-    return re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]

@@ -4,14 +4,17 @@
 
 import logging
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, get_type_hints
+from typing import Annotated, Any, NotRequired, Required
 
 from annotated_types import Ge
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, GetPydanticSchema, ValidationError
+from pydantic.dataclasses import dataclass
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from elmo_bench.files import find_files, is_taken, read_json
 
@@ -34,9 +37,12 @@ RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
 )
 GIVE = "give a folder that contains the result.json of runs"
-WITHOUT: dict[str, Any] = {"mix": {}, "epochs": 0}  # results of job=evaluate have neither
-COST = {"seconds": ("training", "total"), "parameters": ("trainable", "frozen")}
-
+# Keys that these files have. A result of job=evaluate has no epochs, and no other of the second.
+NEEDED = {ENDED: ("config.task.monitor", "metrics", "seed"), BEGUN: ("config", "identity")}
+OF_TRAINING = (
+    *("examples_per_second", "device", "seconds.training", "seconds.total"),
+    *("parameters.trainable", "parameters.frozen"),
+)
 
 Count = Annotated[int, Ge(0)]
 
@@ -48,6 +54,102 @@ class Mix(TypedDict):
     shares: list[float]  # s_j
     gamma: float
     norms: list[float]  # mean norm of each layer on dev; empty if it was not measured
+
+
+def _with_equal_lists(mix: Mix) -> Mix:
+    if not len(mix["layers"]) == len(mix["shares"]) == len(mix["norms"] or mix["layers"]):
+        raise ValueError("its lists must be as long as each other")
+    return mix
+
+
+class _Task(TypedDict):
+    name: str
+    monitor: NotRequired[str]
+    optimizer: NotRequired[dict[str, Any] | None]
+
+
+class _Encoder(TypedDict):
+    name: str
+
+
+class _Elmo(TypedDict):
+    mix: Any
+
+
+class _Fit(TypedDict, total=False):
+    max_epochs: int
+    patience: int
+
+
+class _Config(TypedDict, total=False):
+    """What reports need of a config, which has more."""
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="allow")  # type: ignore[misc]
+
+    task: Required[_Task]
+    encoder: _Encoder
+    elmo: _Elmo
+    fit: _Fit | None
+    data: dict[str, Any] | None
+    vocab: dict[str, Any] | None
+    schedule: dict[str, Any] | None
+    published: dict[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False, config=ConfigDict(strict=True))
+class Run:
+    """A run: what its `result.json` says or, if it has none, its `run.json`."""
+
+    folder: Path
+    config: Annotated[
+        dict[str, Any], GetPydanticSchema(lambda _, schema: schema.generate_schema(_Config))
+    ]
+    groups: dict[str, Any] = field(default_factory=dict)  # the options of the config groups
+    seed: Count = 0
+    metrics: dict[str, float] = field(default_factory=dict)  # fractions of 1, `test/f1`
+    mix: dict[str, Annotated[Mix, AfterValidator(_with_equal_lists)]] = field(default_factory=dict)
+    parameters: dict[str, Count] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # of training, encoder, and in all
+    epochs: Count = 0
+    examples_per_second: float = 0.0
+    device: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)  # the hash of each file
+    versions: dict[str, str] = field(default_factory=dict)  # of the packages
+    commit: str | None = None
+    identity: str = ""
+    started: str = ""  # in ISO format
+    finished: str = ""
+    reason: str = ""  # why it has no result
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return str(self.config["task"]["name"])
+
+    @cached_property
+    def settings(self) -> dict[str, Hashable]:
+        """The config by dotted key, `elmo.mix`, with lists as tuples, and the first digits of the
+        hash of each file that the run read, `inputs.data.train`.
+        """
+        hashes = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in self.inputs.items()}
+        return {key: frozen(value) for key, value in leaves(self._measured)} | hashes
+
+    @cached_property
+    def acting(self) -> set[str]:
+        """The keys of `settings` that affect figures."""
+        hashes = (f"{INPUTS}{name}" for name in self.inputs)
+        return {*acting(self._measured), *hashes, *(FILES.keys() & self.settings.keys())}
+
+    @cached_property
+    def idle(self) -> set[str]:
+        """The keys of `settings` that have no effect, given the values of others."""
+        without = tuple(idle(self._measured))
+        return {key for key in self.settings if below(key, without)}
+
+    @property
+    def _measured(self) -> dict[str, Any]:
+        """The config with the corpus of training, which results of job=evaluate have themselves."""
+        return {"trained_on": corpus_of(self.config.get("data") or {})} | self.config
 
 
 def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
@@ -63,78 +165,6 @@ def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
             }
         figures[f"elmo/{place}/gamma"] = learned["gamma"]
     return figures
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A run: what its `result.json` says or, if it has none, its `run.json`.
-
-    Args:
-        folder: where the run is.
-        config: the resolved config.
-        settings: the same by dotted key, `elmo.mix`, with lists as tuples, and the first digits of
-            the hash of each file that the run read, `inputs.data.train`.
-        acting: the keys of settings that affect figures.
-        idle: the keys that have no effect, given the values of others.
-        groups: the options of the config groups.
-        seed: the random seed.
-        metrics: figures as fractions of 1, by split and name, `test/f1`.
-        mix: what the mix of each place has learned.
-        parameters: the numbers of trained and frozen ones.
-        seconds: the time of the training, of the encoder, and in all.
-        epochs: their number; 0 for a run of job=evaluate.
-        examples_per_second: the speed of the training.
-        device: the name of the processor.
-        inputs: the hash of each file that the run read.
-        versions: of the packages.
-        commit: of the code.
-        identity: a hash of acting settings and inputs.
-        started: the time, in ISO format.
-        finished: the time, in ISO format.
-        reason: why a run has no result.
-
-    """
-
-    folder: Path
-    config: dict[str, Any]
-    settings: dict[str, Hashable]
-    acting: set[str]
-    idle: set[str]
-    groups: dict[str, Any] = field(default_factory=dict)
-    seed: Count = 0
-    metrics: dict[str, float] = field(default_factory=dict)
-    mix: dict[str, Mix] = field(default_factory=dict)
-    parameters: dict[str, Count] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    epochs: Count = 0
-    examples_per_second: float = 0.0
-    device: str = ""
-    inputs: dict[str, str] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-    commit: str | None = None
-    identity: str = ""
-    started: str = ""
-    finished: str = ""
-    reason: str = ""
-
-    @property
-    def task(self) -> str:
-        """The name of the task."""
-        return str(self.config["task"]["name"])
-
-
-DERIVED = ("folder", "settings", "acting", "idle", "groups", "mix")  # others are in a file as here
-TYPES: dict[str, TypeAdapter[Any]] = {
-    key: TypeAdapter(kind)
-    for key, kind in get_type_hints(Run, include_extras=True).items()
-    if key not in DERIVED
-} | {"mix": TypeAdapter(dict[str, dict[str, list[float] | float]])}
-# Groups of the config that must be objects, and the keys that they must have.
-GROUPS = {
-    **dict.fromkeys(("data", "vocab", "schedule", "published", "fit"), ()),
-    "elmo": ("mix",),
-    "encoder": ("name",),
-}
 
 
 def collect(folders: Iterable[str | Path]) -> list[Run]:
@@ -163,17 +193,23 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
     """
     finished = {run.identity for run in runs}
     failed: dict[str, Run] = {}
-    for path in (path for folder in folders for path in find_files(folder, BEGUN)):
-        if (path.parent / ENDED).exists():
+    for run in readable(folders, BEGUN):
+        if run.identity not in finished:
+            failed.setdefault(run.identity, run)
+    return [*failed.values()]
+
+
+def readable(folders: Iterable[str | Path], name: str) -> Iterator[Run]:
+    """Yield the finished runs (ENDED), or those without a result (BEGUN), in or below the folders,
+    of which one may be below another. Damaged files are named in the log.
+    """
+    for path in dict.fromkeys(path for folder in folders for path in find_files(folder, name)):
+        if name == BEGUN and (path.parent / ENDED).exists():
             continue
         try:
-            run = read_run(path)
+            yield read_run(path)
         except (OSError, ValueError) as error:
             log.warning("ignored: %s", error)
-        else:
-            if run.identity not in finished:
-                failed.setdefault(run.identity, run)
-    return [*failed.values()]
 
 
 def read_run(path: Path) -> Run:
@@ -181,33 +217,30 @@ def read_run(path: Path) -> Run:
 
     Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
     """
-    is_finished = path.name == ENDED
-    content = read_result(path) if is_finished else _read_begun(path)
-    if not is_finished:
-        content["reason"] = _reason(path.parent, content.get("reason", "did not end"))
-    try:
-        return _run(path.parent, content)
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ValueError(f"{path}: not a result of elmo-bench: {error!r}") from error
-
-
-def _run(folder: Path, content: dict[str, Any]) -> Run:
+    content: dict[str, Any] = read_json(path)
     known = {key: content[key] for key in Run.__dataclass_fields__ if key in content}
-    known["groups"] = content.get("choices", {})
-    # Results of job=evaluate have the corpus of training as `trained_on`.
-    config = {"trained_on": corpus_of(content["config"].get("data", {}))} | content["config"]
-    inputs = {
-        f"{INPUTS}{name}": digest[:SHORT] for name, digest in content.get("inputs", {}).items()
-    }
-    settings = {key: frozen(value) for key, value in leaves(config)} | inputs
-    without = tuple(idle(config))
-    return Run(
-        **known,
-        folder=folder,
-        settings=settings,
-        acting={*acting(config), *inputs, *(FILES.keys() & settings.keys())},
-        idle={key for key in settings if below(key, without)},
-    )
+    known |= {"folder": path.parent, "groups": content.get("choices", {})}
+    if path.name == BEGUN:
+        known["reason"] = _reason(path.parent, content.get("reason", "did not end"))
+    if lacks := [*_lacking(content, path.name)]:
+        raise ValueError(f"{path}: not a result of elmo-bench: it lacks {', '.join(lacks)}")
+    try:
+        return Run(**known)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key, value = ".".join(map(str, first["loc"])), str(first["input"])[:60]
+        why = f"{key} is {value!r}, but {first['msg']}"
+        raise ValueError(f"{path}: not a result of elmo-bench: {why}") from error
+
+
+def _lacking(content: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yield the keys that a file with this name must have, and does not."""
+    for key in (*NEEDED[name], *(OF_TRAINING if content.get("epochs") else ())):
+        node: Any = content
+        for part in key.split("."):
+            node = node.get(part) if isinstance(node, dict) else None
+        if node is None:
+            yield key
 
 
 def frozen(value: Any) -> Hashable:
@@ -252,71 +285,3 @@ def failure_sentence(error: Path) -> str:
     """
     raised = RAISED.findall(error.read_text(encoding="utf-8", errors="replace"))
     return raised[-1] if raised else ""
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    """Read a `result.json`.
-
-    Raises OSError if it cannot be read, and ValueError, with the file and key, if metrics or config
-    are missing or a value has a wrong type.
-    """
-    content: dict[str, Any] = WITHOUT | read_json(path)
-    needed = {"metrics", "config", "seed"}
-    if content["epochs"]:
-        needed |= {"examples_per_second", "device", *COST}
-    _check(path, content, needed)
-    if not isinstance(monitor := content["config"]["task"].get("monitor"), str):
-        _refuse(path, "config.task.monitor", monitor, "it must be text")
-    for key, value in (content["config"].get("fit") or {}).items():
-        if key in ("max_epochs", "patience") and not isinstance(value, int):
-            _refuse(path, f"config.fit.{key}", value, "it must be a count")
-    for place, mix in content["mix"].items():
-        if not _is_mix(mix):
-            kind = f"it must have {', '.join(Mix.__annotations__)}, and lists that are as long"
-            _refuse(path, f"mix.{place}", mix, kind)
-    for key, parts in COST.items():
-        if content["epochs"] and (missing := {*parts} - content[key].keys()):
-            _refuse(path, key, sorted(content[key]), f"it must have {', '.join(missing)} too")
-    return content
-
-
-def _is_mix(mix: dict[str, Any]) -> bool:
-    if mix.keys() != Mix.__annotations__.keys():
-        return False
-    layers, shares, norms = (mix[key] for key in ("layers", "shares", "norms"))
-    are_lists = all(isinstance(each, list) for each in (layers, shares, norms))
-    return are_lists and len(layers) == len(shares) == len(norms or layers)
-
-
-def _read_begun(path: Path) -> dict[str, Any]:
-    """Read the `run.json` of a run without a result."""
-    content: dict[str, Any] = read_json(path)
-    _check(path, content, {"identity", "config"})
-    return content
-
-
-def _check(path: Path, content: dict[str, Any], needed: set[str]) -> None:
-    """Raise ValueError for a value that is missing or has a wrong type."""
-    if missing := needed - content.keys():
-        raise ValueError(
-            f"{path}: not a result of elmo-bench: it lacks {', '.join(sorted(missing))}"
-        )
-    for key in (key for key in TYPES if key in content):
-        try:
-            TYPES[key].validate_python(content[key], strict=True)
-        except ValidationError as error:
-            first = error.errors()[0]
-            _refuse(path, ".".join(map(str, (key, *first["loc"]))), first["input"], first["msg"])
-    config = content["config"]
-    for group, keys in GROUPS.items():
-        value = config.get(group) or {}
-        if not isinstance(value, dict) or (group in config and {*keys} - value.keys()):
-            having = f" that has {', '.join(keys)}" if keys else ""
-            _refuse(path, f"config.{group}", config[group], f"it must be an object{having}")
-    task = config.get("task")
-    if not isinstance(task, dict) or not isinstance(task.get("name"), str):
-        _refuse(path, "config.task", task, "it must be an object whose name is text")
-
-
-def _refuse(path: Path, key: str, value: object, why: str) -> None:
-    raise ValueError(f"{path}: not a result of elmo-bench: {key} is {str(value)[:60]!r}, but {why}")

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import IS_CLONE, __version__
 from elmo_bench.files import read_json, signals, write_json, write_text
 
-from .read import BEGUN, ENDED, ERROR, Mix, read_result
+from .read import BEGUN, ENDED, ERROR, Mix, read_run
 
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
 
@@ -102,22 +102,14 @@ def code() -> dict[str, Any]:
     return {"versions": versions, "commit": _commit()}
 
 
-def result_of(folder: Path) -> dict[str, Any]:
-    """Return the `result.json` of a folder; empty if there is none. Raises ValueError if it is
-    damaged.
-    """
-    path = folder / ENDED
-    return read_result(path) if path.is_file() else {}
-
-
 def dev_figure(folder: Path) -> float | None:
     """Return the monitored dev metric of a finished run, as a fraction of 1; None if no model was
     trained.
     """
-    content = result_of(folder)
-    return (
-        content["metrics"].get(f"dev/{content['config']['task']['monitor']}") if content else None
-    )
+    if not (path := folder / ENDED).is_file():
+        return None
+    run = read_run(path)
+    return run.metrics.get(f"dev/{run.config['task']['monitor']}")
 
 
 def read_or_empty(path: Path) -> dict[str, Any]:
@@ -139,21 +131,15 @@ def _commit() -> str | None:
     """
     if not IS_CLONE:  # the packages may be installed inside another project's clone
         return None
-    here = Path(__file__).parent
-    command = [
-        "git",
-        "--no-optional-locks",
-        "-C",
-        str(here),
-        "describe",
-        "--always",
-        "--abbrev=40",
-        "--dirty=+",
-        "--exclude=*",
-    ]
+    command = "git --no-optional-locks describe --always --abbrev=40 --dirty=+ --exclude=*"
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=10
+            command.split(),
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,20 +1,18 @@
 """The start of a run in its folder: `run.json`, and which earlier run it continues or repeats."""
 
-import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import find_files, remove_scratch, write_json
+from elmo_bench.files import remove_scratch, write_json
 
 from .identity import Identity, hash_files
-from .read import BEGUN, ENDED, read_result
+from .read import BEGUN, ENDED, Run, readable
 from .result import now, read_or_empty
 
-log = logging.getLogger(__name__)
 GOES_ON = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
@@ -119,37 +117,20 @@ def checkpoint(folder: Path, identity: str) -> Path | None:
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:
     """Return the folders of all finished runs in or below some folders, by identity."""
-    return _by_identity(folders, ENDED, _is_whole)
-
-
-def _is_whole(folder: Path, _: str) -> bool:
-    try:
-        read_result(folder / ENDED)
-    except ValueError as error:
-        log.warning("ignored: %s", error)
-        return False
-    return True
+    return _by_identity(readable(folders, ENDED))
 
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
     """Return the folders, in or below some folders, of runs that can continue, by identity: they
     have a `last.ckpt` and no result.
     """
-    return _by_identity(
-        folders, BEGUN, lambda folder, identity: checkpoint(folder, identity) is not None
-    )
+    begun = readable(folders, BEGUN)
+    return _by_identity(run for run in begun if checkpoint(run.folder, run.identity))
 
 
-def _by_identity(
-    folders: Iterable[Path], name: str, counts: Callable[[Path, str], bool]
-) -> dict[str, Path]:
-    """Return the first folder of each identity that has a file `name` and for which `counts`."""
-    run_folders: dict[str, Path] = {}
-    # One of the folders may be below another.
-    for path in dict.fromkeys(path for folder in folders for path in find_files(folder, name)):
-        content = read_or_empty(path)
-        if not isinstance(identity := content.get("identity"), str) or "inputs" not in content:
-            log.warning("%s: ignored, since it is not a file of elmo-bench or is damaged", path)
-        elif counts(path.parent, identity):
-            run_folders.setdefault(identity, path.parent)
-    return run_folders
+def _by_identity(runs: Iterable[Run]) -> dict[str, Path]:
+    """Return the first folder of each identity."""
+    folders: dict[str, Path] = {}
+    for run in runs:
+        folders.setdefault(run.identity, run.folder)
+    return folders

@@ -154,25 +154,6 @@ def test_damaged_counts_are_named_where_they_lie(tmp_path):
         kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "0: not the metrics of a run: columns"),
-        (b"step,dev/f1\n0,0.5\n", "1: not the metrics of a run: columns"),
-        (b"epoch,dev/f1\n0,0.5\n1\n", "3: not the metrics of a run: 1 cells, but 2 columns"),
-        (b"epoch,dev/f1\n0,much\n", "2: not the metrics of a run: .*'much'"),
-        (b"epoch,dev/f1\n0,\xff\n", r"\d: not the metrics of a run: .*utf-8"),
-    ],
-)
-def test_curves_that_no_report_could_read_are_not_kept(archive, tmp_path, content, message):
-    """In the archive they would end every report of it, and nobody can edit them there."""
-    before = archive.read_bytes()
-    (ran(tmp_path / "again" / "22", 22) / "metrics.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=rf"22/metrics\.csv:{message}"):
-        kept(tmp_path / "again", archive, tmp_path / "cache")
-    assert archive.read_bytes() == before
-
-
 def test_folders_and_archives_side_by_side(archive, tmp_path):
     begun(archive.parent / "failed", 30)
     first, second = run_folders([archive.parent], tmp_path / "cache")
