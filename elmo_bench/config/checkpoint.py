@@ -13,21 +13,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+from annotated_types import MaxLen
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench.text import FALLBACK, UNKNOWN, Vocab, forms
+from elmo_bench.text import UNKNOWN, Case, Vocab, forms
 from elmo_bench.training import load, refusing
 from elmo_bench.training.module import TaskModule
 
 from . import build, check, inputs
-from .trusted import ADDRESS, check_plain, check_task, corpus, described, options, places
-from .types import misfits
+from .trusted import ADDRESS, check_plain, check_task, corpus, described, local_path, options
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
@@ -35,9 +36,24 @@ KEY = "elmo_bench"
 MODEL = ("task", "embed", "rnn", "encoder", "finetune", "elmo", "vocab")
 # Modules whose classes it may name.
 OURS = ("elmo_bench.nn.", "elmo_bench.training.metrics.", "tasks.")
-PARTS = ("config", "vocab")  # of a checkpoint, beside the fingerprint of its encoder
 CALLED = ("_target_", "_partial_")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
+
+
+# The parts of a checkpoint, and their types.
+PARTS = {
+    "state_dict": dict[str, Tensor],
+    **{f"{KEY}.config.{part}": dict[str, Any] for part in MODEL},
+    f"{KEY}.vocab.words": list[str],
+    f"{KEY}.vocab.labels": Annotated[list[str], MaxLen(LABELS)],
+    f"{KEY}.vocab.lowercase": Case,
+    f"{KEY}.encoder": str | None,
+    **{f"{KEY}.run.config.{part}": dict[str, Any] for part in ("task", "trainer", "data")},
+    f"{KEY}.run.config.seed": int,
+    f"{KEY}.run.parameters": dict[str, int],
+    f"{KEY}.run.inputs": dict[str, str],
+}
+STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 def describe(
@@ -56,8 +72,7 @@ def describe(
     if vectors:
         config["embed"]["word_dim"] = len(next(iter(vectors.values())))
         files = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
-        is_list = isinstance(config["vocab"]["vectors"], list)
-        config["vocab"]["vectors"] = files if is_list else files[0]
+        config["vocab"]["vectors"] = files if len(files) > 1 else files[0]
     option = inputs.choices().get("data", cfg.data.name)
     return {
         "config": config | {"data": described(resolved["data"], option)},
@@ -76,13 +91,12 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     trained with another encoder.
     """
     path = Path(cfg.checkpoint)
-    checkpoint = _load(path)
-    content, weights = checkpoint[KEY], checkpoint["state_dict"]
+    content, weights = _load(path)
     config = _config(cfg, content["config"], path)
     with refusing(path, "its settings, with the command line's"):
         if wrong := check.faults_of(config, MODEL):
             raise ValueError("; ".join(wrong))
-    vocab = _vocab(content["vocab"], path)
+    vocab = Vocab(*(content["vocab"][name] for name in ("words", "labels", "lowercase")))
     with refusing(path, "its model, with the command line's settings"):
         elmo = build.elmo(config)
         with _no_larger_than(weights):
@@ -105,53 +119,41 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     return config, module, vocab
 
 
-def _load(path: Path) -> dict[str, Any]:
-    """Read the file. Raises ValueError if it does not have the parts of our checkpoints."""
+def _load(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read the file: its content besides the weights, and these. Raises ValueError if it does not
+    have the parts of our checkpoints, or its settings are not plain data.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"checkpoint={path}: no such file")
     checkpoint = load(path)
-    content = checkpoint.get(KEY)
-    parts = content if isinstance(content, dict) and "encoder" in content else {}
-    has_parts = all(isinstance(parts.get(part), dict) for part in PARTS)
-    if not has_parts or "state_dict" not in checkpoint:
-        raise ValueError(
-            f"checkpoint={path}: not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
-        )
-    return checkpoint
-
-
-def trained(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return what a checkpoint says about the run that trained it. Raises ValueError if that is not
-    plain data of the right form.
-    """
-    source, run = f"checkpoint={path}", content.get("run") or {}
-    check_plain(run, source)
-    config = run.get("config") if isinstance(run, dict) else None
-    parts = ("task", "trainer", "data")
-    if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):
-        raise ValueError(f"{source}: the config of its run lacks {', '.join(parts)}")
-    if type(config.get("seed")) is not int:
-        raise ValueError(f"{source}: its run.config.seed is not an integer")
-    for key, hint in (("parameters", dict[str, int]), ("inputs", dict[str, str])):
-        if misfits(run.get(key, {}), hint):
-            kind = "integers" if key == "parameters" else "strings"
-            raise ValueError(f"{source}: its run.{key} is not a mapping to {kind}")
-    return dict(run)
+    for key, kind in PARTS.items():
+        value: Any = checkpoint
+        for name in key.split("."):
+            value = value.get(name, ...) if isinstance(value, dict) else ...
+        try:
+            TypeAdapter(kind, config=STRICT).validate_python(value)
+        except ValidationError as error:
+            raise ValueError(
+                f"checkpoint={path}: not a checkpoint of elmo-bench, such as a best.ckpt of "
+                f"job=train: {key}: {error.errors()[0]['msg']}"
+            ) from error
+    content: dict[str, Any] = checkpoint[KEY]
+    for part in ("config", "run"):
+        check_plain(content[part], f"checkpoint={path}")
+    return content, checkpoint["state_dict"]
 
 
 @contextmanager
 def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
     """Raise ValueError if the model built in the block has far more parameters than these weights,
-    before memory for the parameters is allocated.
+    before memory for the parameters is allocated. Each counts as its numbers and 1000 more.
     """
-    numbers = 2 * sum(tensor.numel() for tensor in weights.values()) + 1_000_000
-    tensors = 2 * len(weights) + 1000
+    left = 2 * sum(tensor.numel() + 1000 for tensor in weights.values()) + 1_000_000
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal numbers, tensors
-        tensors -= 1
-        numbers -= 0 if parameter is None else parameter.numel()
-        if min(numbers, tensors) < 0:
+        nonlocal left
+        left -= 1000 + (0 if parameter is None else parameter.numel())
+        if left < 0:
             raise ValueError("its settings describe a model far larger than its weights")
 
     hook = register_module_parameter_registration_hook(count)
@@ -159,22 +161,6 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-def _vocab(state: dict[str, Any], path: Path) -> Vocab:
-    """Return the vocabulary. Raises ValueError for an invalid state."""
-    texts = [state.get("words"), state.get("labels")]
-    is_valid = state.keys() == {"words", "labels", "lowercase"} and all(
-        isinstance(each, list) and all(isinstance(text, str) for text in each) for each in texts
-    )
-    if not is_valid or state["lowercase"] not in (True, False, FALLBACK):
-        raise ValueError(
-            f"checkpoint={path}: its {KEY}.vocab must be lists of strings, words and labels, and "
-            f"lowercase, which is true, false or {FALLBACK}"
-        )
-    if len(state["labels"]) > LABELS:
-        raise ValueError(f"checkpoint={path}: {len(state['labels']):,} labels; at most {LABELS:,}")
-    return Vocab(**state)
 
 
 def extend(
@@ -188,37 +174,30 @@ def extend(
     if not (files := inputs.vector_files(cfg)):
         return
     counts = Counter(word for sentence in sentences for word in sentence)
-    unknown, percent = _unknown(counts, vocab)
+    unseen = _unknown(counts, vocab)
+    known = set(vocab.words)
     if missing := [file for file in files if not Path(file).expanduser().is_file()]:
         log.warning(
-            "vocab.vectors=%s does not exist: all %d of %d words not seen in training "
-            "(%.1f %% of the text) are unknown to the model, even if they have a vector; "
-            "set vocab.vectors=FILE to the file's current path",
-            *(missing[0], unknown, len(counts), percent),
+            "vocab.vectors=%s does not exist, so the vectors of new words are not read; set "
+            "vocab.vectors=FILE to the file's current path",
+            missing[0],
         )
-        return
-    known = set(vocab.words)
-    if {form for word in counts for form in forms(word, vocab.lowercase)} - known:
-        vectors = build.vectors(
-            cfg, known | counts.keys()
-        )  # with training words: a file without any is a different one
+    elif {form for word in counts for form in forms(word, vocab.lowercase)} - known:
+        # Training words too: a file without any is a different one.
+        vectors = build.vectors(cfg, known | counts.keys())
         if new := {form: vector for form, vector in vectors.items() if form not in known}:
             vocab.extend(new)
             module.model.backbone.embed.extend(new)
-    still, still_percent = _unknown(counts, vocab)
+    unknown = _unknown(counts, vocab)
+    percent = 100 * sum(counts[word] for word in unknown) / max(counts.total(), 1)
     log.info(
-        "%d of %d words were not seen in training, %.1f %% of the text; vocab.vectors has "
-        "%d of them; %.1f %% of the text stays unknown",
-        *(unknown, len(counts), percent, unknown - still, still_percent),
+        "%d of %d words were not seen in training; %d of them have no vector: %.1f %% of the text",
+        *(len(unseen), len(counts), len(unknown), percent),
     )
 
 
-def _unknown(counts: Counter[str], vocab: Vocab) -> tuple[int, float]:
-    """Return the number of words that a vocabulary does not contain, and their percentage of the
-    text.
-    """
-    unknown = [count for word, count in counts.items() if vocab.word_id(word) == UNKNOWN]
-    return len(unknown), 100 * sum(unknown) / max(counts.total(), 1)
+def _unknown(words: Iterable[str], vocab: Vocab) -> list[str]:
+    return [word for word in words if vocab.word_id(word) == UNKNOWN]
 
 
 def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
@@ -226,10 +205,6 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     command line still apply.
     """
     source = f"checkpoint={path}"
-    check_plain(stored, source)
-    for part in MODEL:
-        if not isinstance(stored.get(part), dict):
-            raise ValueError(f"{source}: its config has no settings of {part}")
     model = {part: dict(stored[part]) for part in MODEL}
     # Settings of training, which are not needed and thus not trusted.
     model["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
@@ -237,43 +212,46 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     _check_targets(model, source)
     model["encoder"] = _encoder(cfg, model["encoder"], source)
     if vectors := model["vocab"].get("vectors"):
-        files = vectors if isinstance(vectors, list) else [vectors]
-        here = [str(places(file, cfg, source)[0]) for file in files]
-        model["vocab"]["vectors"] = here if isinstance(vectors, list) else here[0]
+        files = [vectors] if isinstance(vectors, str) else list(vectors)
+        files = [_here(file, cfg, source) for file in files]
+        model["vocab"]["vectors"] = files if len(files) > 1 else files[0]
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
     for part in MODEL:
         config[part] = OmegaConf.create(model[part])
     config.task.optimizer = cfg.task.optimizer
-    _override(config, cfg, stored, path)
+    _override(config, cfg, path)
     if cfg.data.name == "checkpoint":
         config.data = corpus(cfg, stored.get("data"), source)
     return config
 
 
-def _override(config: DictConfig, cfg: DictConfig, stored: dict[str, Any], path: Path) -> None:
+def _here(file: Any, cfg: DictConfig, source: str) -> str:
+    """Return the path of a file of word vectors in the working folder, or else below data_dir."""
+    path = local_path(file, source)
+    below = Path(cfg.data_dir).expanduser() / path
+    return str(below if below.is_file() and not path.is_file() else path)
+
+
+def _override(config: DictConfig, cfg: DictConfig, path: Path) -> None:
     """Apply the command line's single settings of the model. Raises ValueError for those that it
     cannot change.
     """
     for key in inputs.overridden(cfg):
-        if key == "task" and cfg.task.name != config.task.name:
+        part, _, setting = key.partition(".")
+        is_same = key in ("task", "encoder") and cfg[key].name == config[key].name
+        if key in MODEL and not is_same:
             raise ValueError(
-                f"task={cfg.task.name}, but checkpoint={path} was trained on "
-                f"task={config.task.name}: leave out task="
-            )
-        if key in ("embed", "rnn") or (
-            key == "encoder" and cfg.encoder.name != config.encoder.name
-        ):
-            raise ValueError(
-                f"{key}= was given, but checkpoint={path} defines it: leave {key}= out "
+                f"{key}= was given, but checkpoint={path} defines it, for "
+                f"task={config.task.name} and encoder={config.encoder.name}: leave {key}= out "
                 f"({key}.KEY=VALUE changes a single setting)"
             )
-        if key == "vocab.vectors" and not stored["vocab"].get("vectors"):
+        if key == "vocab.vectors" and not config.vocab.get("vectors"):
             raise ValueError(
                 f"vocab.vectors={cfg.vocab.vectors}, but checkpoint={path} was trained without "
                 "vectors"
             )
-        if key.partition(".")[0] in MODEL and "." in key:
+        if part in MODEL and setting:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 
 
@@ -289,8 +267,8 @@ def _check_targets(node: Any, source: str) -> None:
                 f"{source}: its config names {node['_target_']!r}, which is not a class of "
                 f"{'* or '.join(OURS)}*"
             )
-    inside = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    for value in inside:
+        node = [*node.values()]
+    for value in node if isinstance(node, list) else ():
         _check_targets(value, source)
 
 
@@ -310,6 +288,28 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
     """Return the encoder's option from conf/encoder or the command line with the checkpoint's
     `settings`: plain values and local paths.
     """
+    given, option = inputs.overridden(cfg), _option(cfg, settings, source)
+    for key, value in settings.items():
+        is_address = isinstance(value, str) and ADDRESS.match(value)
+        if key not in option or isinstance(value, dict) or is_address:
+            raise ValueError(
+                f"{source}: its config sets encoder.{key}={value}, but it may only set local paths "
+                f"and {', '.join(option)}"
+            )
+    model, revision = (settings.get(key, option.get(key)) for key in ("model", "revision"))
+    is_known = (model, revision) == (option.get("model"), option.get("revision"))
+    is_given = {"encoder.model", "encoder.revision"} <= given.keys()
+    if not (is_known or is_given or Path(str(model)).expanduser().is_dir()):
+        raise ValueError(
+            f"{source} was trained with encoder.model={model}, which is not a local folder: if you "
+            f"trust it, add encoder={settings['name']} encoder.model={model} "
+            f"encoder.revision={revision}"
+        )
+    return option | settings
+
+
+def _option(cfg: DictConfig, settings: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the option of an encoder, which conf/encoder or the command line has."""
     name, known = str(settings.get("name")), options("encoder")
     if "encoder" in inputs.overridden(cfg):
         known[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
@@ -324,31 +324,4 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
     option = known[name]
     for parent in option.pop("defaults", ()):
         option = ({} if parent == "_self_" else known[parent]) | option
-    for key, value in settings.items():
-        if key not in option or isinstance(value, dict):
-            raise ValueError(
-                f"{source}: its config sets encoder.{key}, but encoder={name} has only "
-                f"{', '.join(option)}"
-            )
-        if isinstance(value, str) and ADDRESS.match(value):
-            raise ValueError(
-                f"{source}: its config sets encoder.{key}={value}, but it may only be a local path"
-            )
-    _check_model(cfg, option, settings, source)
-    return option | settings
-
-
-def _check_model(
-    cfg: DictConfig, option: dict[str, Any], settings: dict[str, Any], source: str
-) -> None:
-    """Raise ValueError if the checkpoint names a model to download that conf/ does not name."""
-    keys = ("model", "revision")
-    model, revision = (settings.get(key, option.get(key)) for key in keys)
-    is_known = [model, revision] == [option.get(key) for key in keys]
-    is_given = {"encoder.model", "encoder.revision"} <= inputs.overridden(cfg).keys()
-    if not (is_known or is_given or Path(str(model)).expanduser().is_dir()):
-        raise ValueError(
-            f"{source} was trained with encoder.model={model}, which is not a local folder: if you "
-            f"trust it, add encoder={settings['name']} encoder.model={model} "
-            f"encoder.revision={revision}"
-        )
+    return option

@@ -3,7 +3,7 @@ corpora of conf/data, paths of this machine. Errors begin with `source`, such as
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,32 +27,30 @@ def check_plain(node: Any, source: str) -> None:
     """Raise ValueError for what is not plain data of a reasonable size, at any depth, and for texts
     with references.
     """
-    left = NODES
-
-    def check(node: Any, key: str, depth: int) -> None:
-        nonlocal left
-        left -= 1
+    for number, (key, value) in enumerate(_nodes(node)):
         where = f"{source}: its config{key[:200]}"
-        if left < 0 or depth > DEPTH:
+        if number > NODES or key.count(".") > DEPTH:
             raise ValueError(f"{where}: more than {NODES} values, or nested more than {DEPTH} deep")
-        if isinstance(node, dict):
-            for name, value in node.items():
-                if not isinstance(name, str):
-                    raise ValueError(f"{where} has a key that is not a string")
-                check(name, key, depth)
-                check(value, f"{key}.{name}", depth + 1)
-        elif isinstance(node, list):
-            for value in node:
-                check(value, key, depth + 1)
-        elif isinstance(node, str):
-            if "${" in node or node == "???":
-                raise ValueError(f"{where} refers to {node[:200]!r}, but it may refer to nothing")
-        elif not isinstance(node, int | float | None):
+        if isinstance(value, str) and ("${" in value or value == "???"):
+            raise ValueError(f"{where} refers to {value[:200]!r}, but it may refer to nothing")
+        if not isinstance(value, dict | list | str | int | float | None):
             raise ValueError(
-                f"{where} contains a {type(node).__name__}, but it may only contain plain settings"
+                f"{where} contains a {type(value).__name__}, but it may only contain plain settings"
             )
+        if isinstance(value, dict) and not all(isinstance(name, str) for name in value):
+            raise ValueError(f"{where} has a key that is not a string")
 
-    check(node, "", 0)
+
+def _nodes(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value at any depth, and each name in a mapping, with its dotted key."""
+    yield key, node
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield key, name
+            yield from _nodes(value, f"{key}.{name}")
+    elif isinstance(node, list):
+        for value in node:
+            yield from _nodes(value, f"{key}.")
 
 
 def check_task(task: Mapping[str, Any], source: str) -> None:
@@ -62,16 +60,11 @@ def check_task(task: Mapping[str, Any], source: str) -> None:
             raise ValueError(f"{source}: its config sets task.{key}={value}, which is not a {kind}")
 
 
-def places(file: Any, cfg: DictConfig, source: str) -> list[Path]:
-    """Return the possible paths of a config's file, in the working folder and below data_dir.
-
-    Existing files come first. Raises ValueError if the file is not a local path.
-    """
+def local_path(file: Any, source: str) -> Path:
+    """Return the path of a config's file. Raises ValueError if it is not a local one."""
     if not isinstance(file, str) or ADDRESS.match(file):
         raise ValueError(f"{source} names {file!r}, but a file must be a local path")
-    folders, path = (Path(), Path(cfg.data_dir).expanduser()), Path(file).expanduser()
-    paths = [folder / path for folder in folders]
-    return sorted(paths, key=lambda path: not path.is_file())
+    return Path(file).expanduser()
 
 
 def options(group: str) -> dict[str, dict[str, Any]]:
@@ -100,42 +93,29 @@ def described(data: Mapping[str, Any], option: str) -> dict[str, Any]:
 def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
     """Return the config of a `described` corpus, based on its option in conf/data.
 
-    Numbers and existing files are taken from the description; files from the command line take
-    precedence.
+    Numbers and files are taken from the description; files from the command line take precedence.
     """
-    name = stored.get("option") if isinstance(stored, dict) else None
-    if not isinstance(stored, dict) or not isinstance(name, str):
-        raise ValueError(f"{source} does not say which corpus it was trained on: give data=NAME")
     known, advice = options("data"), "give data=NAME and the settings that it needs"
-    if name not in known or "files" not in known[name]:
+    stored = stored if isinstance(stored, dict) else {}
+    data = known.get(name := str(stored.get("option")), {})
+    if "files" not in data:
         raise ValueError(
             f"{source} was trained on data={name}, which is not an option of conf/data: {advice}"
         )
-    data = known[name]
     data.pop("defaults", None)
-    for key, value in stored.items():
-        if key not in ("option", "files") and data.get(key) != value:
-            is_number = type(value) is type(data.get(key)) is int and abs(value) <= NUMBER
-            if not is_number and not (key == "name" and isinstance(value, str)):
-                raise ValueError(
-                    f"{source} was trained with data={name} data.{key}={value}: {advice}"
-                )
-            data[key] = value
-    files = stored.get("files") or {}
+    files = stored.get("files", {})
     if not isinstance(files, dict):
         raise ValueError(f"{source}: its config.data.files must map splits to paths")
-    for split, file in files.items():
-        if split in inputs.SPLITS and data["files"].get(split) != file:
-            present = [
-                place
-                for plain in places(file, cfg, source)
-                for place in (plain, Path(f"{plain}.gz"))
-                if place.is_file()
-            ]
-            if not present and split == cfg.get("split"):
-                came = f"data={name} data.files.{split}={file}, which does not exist here"
-                raise ValueError(f"{source} was trained with {came}: {advice}")
-            data["files"][split] = str(present[0].absolute()) if present else None
+    for key, value in stored.items():
+        if key in ("option", "files") or data.get(key) == value:
+            continue
+        is_number = type(value) is type(data.get(key)) is int and abs(value) <= NUMBER
+        if not is_number and not (key == "name" and isinstance(value, str)):
+            raise ValueError(f"{source} was trained with data={name} data.{key}={value}: {advice}")
+        data[key] = value
+    for split in inputs.SPLITS:
+        if data["files"].get(split) != (file := files.get(split, data["files"].get(split))):
+            data["files"][split] = str(local_path(file, source))
     given: Any = OmegaConf.to_container(cfg.data)
     data["files"] |= {key: value for key, value in given["files"].items() if value is not None}
     return OmegaConf.create(data | {"labels": given.get("labels")})

@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 OWN = r'\s*\{"line": \d+(?!, "tokens": \[[^\n]*"unknown": \[)'
 Parse = Callable[[dict[str, Any], str], Any]
 Records = list[tuple[int, dict[str, Any]]]  # line in the input (from 1), record
-_TAGGED = re.compile(r"\S+\s(.*\s)?(O|[BI]-\S+)\s*")  # a word first, its tag last
+# A line of an annotated file: with tabs, or a word first and its tag last.
+_COLUMNS = re.compile(r".*\t.*|\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
 
 
 def predict(cfg: DictConfig) -> None:
@@ -88,23 +89,11 @@ def _records(path: Path) -> Records:
     if {".json", ".jsonl"} & set(path.suffixes):
         return list(read_objects(path))
     lines = [(number, line) for number, line in read_lines(path) if line.strip()]
-    if columns := _columns([line for _, line in lines[:50]]):
+    rows = [line for _, line in lines[:50] if not line.startswith("#")]
+    if len(rows) > 1 and all(map(_COLUMNS.fullmatch, rows)):
         raise ValueError(
-            f"input={path} has {columns}, but job=predict reads text with one example per "
-            "line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "
+            f"input={path} has one word per line, in columns, but job=predict reads text with one "
+            "example per line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "
             "job=evaluate data.files.test=FILE"
         )
     return [(number, {"text": line}) for number, line in lines]
-
-
-def _columns(lines: Sequence[str]) -> str:
-    """Return the evidence that each line is one word in columns; "" if the lines look like text."""
-    if lines and lines[0].startswith(("#begin document", "-DOCSTART-")):
-        return f"{lines[0].split()[0]!r} in its first line"
-    rows = [line for line in lines if not line.startswith("#")]
-    widths = {line.count("\t") for line in rows}
-    if len(rows) > 1 and len(widths) == 1 and widths != {0}:
-        return f"{widths.pop() + 1} columns separated by tabs"
-    if len(rows) > 1 and all(map(_TAGGED.fullmatch, rows)):
-        return "one word and its tag per line"
-    return ""

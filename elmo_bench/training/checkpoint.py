@@ -31,17 +31,18 @@ def load(path: str | Path) -> dict[Any, Any]:
                 _check_archive(archive, size)
             file.seek(0)
             content: Any = torch.load(file, map_location="cpu", weights_only=True)
+            if not isinstance(content, dict):
+                raise TypeError(f"it contains a {type(content).__name__} instead of a dict")
         except Exception as error:  # damaged files cause many types of errors
             raise ValueError(
                 f"{path}: not a checkpoint, or damaged: {_first_line(error)}"
             ) from error
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"{path}: not a checkpoint: it contains a {type(content).__name__} instead of a dict"
-        )
     for key in WEIGHTS:
-        if key in content:
-            _check_weights(content[key], size, f"{path}: {key}")
+        weights = content.get(key, {})
+        for name, tensor in weights.items() if isinstance(weights, dict) else [(0, weights)]:
+            fault = _fault(tensor, size) if isinstance(name, str) else "not a mapping from names"
+            if fault:
+                raise ValueError(f"{path}: {key}.{str(name)[:100]}: {fault}")
     return content
 
 
@@ -73,28 +74,17 @@ def _check_archive(archive: zipfile.ZipFile, size: int) -> None:
         raise ValueError(f"{damaged} is damaged: its CRC-32 does not match")
 
 
-def _check_weights(weights: Any, size: int, where: str) -> None:
-    """Raise ValueError unless the weights are tensors by name, without NaN and infinity, and none
-    is larger than the file, as a tensor whose strides are 0 may be.
-
-    A tensor of only 0 and -infinity is allowed, since models may store masks with their weights.
+def _fault(tensor: Any, size: int) -> str:
+    """Return why this cannot be a weight: it is not a tensor's own data, as one whose strides are 0
+    and which is larger than the file, or it has NaN or infinity; empty if it can.
     """
-    if not isinstance(weights, dict):
-        raise ValueError(
-            f"{where}: a {type(weights).__name__}, but it must be a mapping from names to tensors"
-        )
-    for name, tensor in weights.items():
-        where_inside = f"{where}.{str(name)[:100]}"
-        if not isinstance(name, str) or not isinstance(tensor, Tensor):
-            raise ValueError(
-                f"{where_inside}: a {type(tensor).__name__}, but it must be a tensor with a string "
-                "as its name"
-            )
-        is_dense = tensor.layout == torch.strided and not tensor.is_quantized
-        if not is_dense or tensor.device.type != "cpu" or tensor.nbytes > size:
-            raise ValueError(f"{where_inside}: {tuple(tensor.shape)}, which is not a tensor's data")
-        if not torch.isfinite(tensor).all() and not _is_mask(tensor):
-            raise ValueError(f"{where_inside}: it contains NaN or infinity")
+    if not isinstance(tensor, Tensor):
+        return f"a {type(tensor).__name__}, but it must be a tensor"
+    is_dense = tensor.layout == torch.strided and not tensor.is_quantized
+    if not is_dense or tensor.device.type != "cpu" or tensor.nbytes > size:
+        return f"{tuple(tensor.shape)}, which is not a tensor's data"
+    is_finite = torch.isfinite(tensor).all() or _is_mask(tensor)
+    return "" if is_finite else "it contains NaN or infinity"
 
 
 def _is_mask(tensor: Tensor) -> bool:
