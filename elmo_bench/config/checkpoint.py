@@ -9,26 +9,25 @@ path names its files, and a fingerprint tells whether they are unchanged.
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from annotated_types import MaxLen
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench.text import UNKNOWN, Case, Vocab, forms
+from elmo_bench.runs import check_types
+from elmo_bench.text import Vocab, forms
 from elmo_bench.training import load, refusing
 from elmo_bench.training.module import TaskModule
 
 from . import build, check, inputs
-from .trusted import ADDRESS, check_plain, check_task, corpus, described, local_path, options
+from .trusted import ADDRESS, check_plain, check_task, corpus, local_path, options
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
@@ -38,22 +37,19 @@ MODEL = ("task", "embed", "rnn", "encoder", "finetune", "elmo", "vocab")
 OURS = ("elmo_bench.nn.", "elmo_bench.training.metrics.", "tasks.")
 CALLED = ("_target_", "_partial_")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
-
-
 # The parts of a checkpoint, and their types.
-PARTS = {
+PARTS: dict[str, Any] = {
     "state_dict": dict[str, Tensor],
     **{f"{KEY}.config.{part}": dict[str, Any] for part in MODEL},
     f"{KEY}.vocab.words": list[str],
     f"{KEY}.vocab.labels": Annotated[list[str], MaxLen(LABELS)],
-    f"{KEY}.vocab.lowercase": Case,
+    f"{KEY}.vocab.lowercase": bool | Literal["fallback"],
     f"{KEY}.encoder": str | None,
     **{f"{KEY}.run.config.{part}": dict[str, Any] for part in ("task", "trainer", "data")},
     f"{KEY}.run.config.seed": int,
     f"{KEY}.run.parameters": dict[str, int],
     f"{KEY}.run.inputs": dict[str, str],
 }
-STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 def describe(
@@ -75,7 +71,7 @@ def describe(
         config["vocab"]["vectors"] = files if len(files) > 1 else files[0]
     option = inputs.choices().get("data", cfg.data.name)
     return {
-        "config": config | {"data": described(resolved["data"], option)},
+        "config": config | {"data": resolved["data"] | {"option": option}},
         "vocab": vocab.state(),
         "encoder": module.elmo.encoder.fingerprint() if module.encoder_is_elsewhere else None,
     }
@@ -96,12 +92,13 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     with refusing(path, "its settings, with the command line's"):
         if wrong := check.faults_of(config, MODEL):
             raise ValueError("; ".join(wrong))
-    vocab = Vocab(*(content["vocab"][name] for name in ("words", "labels", "lowercase")))
+    words = content["vocab"]
+    vocab = Vocab(words["words"], words["labels"], lowercase=words["lowercase"])
     with refusing(path, "its model, with the command line's settings"):
         elmo = build.elmo(config)
         with _no_larger_than(weights):
             module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
-    if module.encoder_is_elsewhere and elmo.encoder.fingerprint() != content["encoder"]:
+    if module.encoder_is_elsewhere and elmo.encoder.fingerprint() != content.get("encoder"):
         raise ValueError(
             f"checkpoint={path} was trained with another version of "
             f"encoder={config.encoder.name}: its files or the way it reads text have "
@@ -126,17 +123,8 @@ def _load(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not path.is_file():
         raise FileNotFoundError(f"checkpoint={path}: no such file")
     checkpoint = load(path)
-    for key, kind in PARTS.items():
-        value: Any = checkpoint
-        for name in key.split("."):
-            value = value.get(name, ...) if isinstance(value, dict) else ...
-        try:
-            TypeAdapter(kind, config=STRICT).validate_python(value)
-        except ValidationError as error:
-            raise ValueError(
-                f"checkpoint={path}: not a checkpoint of elmo-bench, such as a best.ckpt of "
-                f"job=train: {key}: {error.errors()[0]['msg']}"
-            ) from error
+    kind = "not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
+    check_types(checkpoint, PARTS, f"checkpoint={path}: {kind}")
     content: dict[str, Any] = checkpoint[KEY]
     for part in ("config", "run"):
         check_plain(content[part], f"checkpoint={path}")
@@ -166,38 +154,27 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
 def extend(
     cfg: DictConfig, module: TaskModule, vocab: Vocab, sentences: Iterable[Sequence[str]]
 ) -> None:
-    """Add the vectors of `vocab.vectors` for words not seen in training, and log how many there
-    are.
+    """Add the vectors of `vocab.vectors` for words not seen in training.
 
     If the file of vectors is missing, log a warning; such words are then unknown to the model.
     """
     if not (files := inputs.vector_files(cfg)):
         return
-    counts = Counter(word for sentence in sentences for word in sentence)
-    unseen = _unknown(counts, vocab)
-    known = set(vocab.words)
     if missing := [file for file in files if not Path(file).expanduser().is_file()]:
         log.warning(
-            "vocab.vectors=%s does not exist, so the vectors of new words are not read; set "
-            "vocab.vectors=FILE to the file's current path",
+            "vocab.vectors=%s does not exist, so words not seen in training are unknown, even if "
+            "they have a vector; set vocab.vectors=FILE to the file's current path",
             missing[0],
         )
-    elif {form for word in counts for form in forms(word, vocab.lowercase)} - known:
+        return
+    words, known = {word for sentence in sentences for word in sentence}, set(vocab.words)
+    if {form for word in words for form in forms(word, vocab.lowercase)} - known:
         # Training words too: a file without any is a different one.
-        vectors = build.vectors(cfg, known | counts.keys())
+        vectors = build.vectors(cfg, known | words)
         if new := {form: vector for form, vector in vectors.items() if form not in known}:
             vocab.extend(new)
             module.model.backbone.embed.extend(new)
-    unknown = _unknown(counts, vocab)
-    percent = 100 * sum(counts[word] for word in unknown) / max(counts.total(), 1)
-    log.info(
-        "%d of %d words were not seen in training; %d of them have no vector: %.1f %% of the text",
-        *(len(unseen), len(counts), len(unknown), percent),
-    )
-
-
-def _unknown(words: Iterable[str], vocab: Vocab) -> list[str]:
-    return [word for word in words if vocab.word_id(word) == UNKNOWN]
+        log.info("vocab.vectors has %d of the words not seen in training", len(new))
 
 
 def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
@@ -212,7 +189,7 @@ def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
     _check_targets(model, source)
     model["encoder"] = _encoder(cfg, model["encoder"], source)
     if vectors := model["vocab"].get("vectors"):
-        files = [vectors] if isinstance(vectors, str) else list(vectors)
+        files = vectors if isinstance(vectors, list) else [vectors]
         files = [_here(file, cfg, source) for file in files]
         model["vocab"]["vectors"] = files if len(files) > 1 else files[0]
     config = cfg.copy()

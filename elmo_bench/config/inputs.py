@@ -60,38 +60,28 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
         key: instantiate(node) if isinstance(node, DictConfig) else node
         for key, node in nodes.items()
     }
-    paths |= {f"encoder.{path.name}": path for path in _model_files(cfg.encoder.get("model"))}
+    if model := cfg.encoder.get("model"):  # a folder, or a name on the hub
+        files = Path(model).expanduser().glob("*")
+        paths |= {f"encoder.{path.name}": path for path in files if path.suffix in MODEL_SUFFIXES}
     return _present(paths)
 
 
 def check_encoder(cfg: DictConfig) -> None:
     """Raise NotHereError in a dry run if building the encoder downloads something."""
-    if cfg.get("dry_run") and not _is_here(cfg.encoder):
-        raise NotHereError(f"encoder={cfg.encoder.name}: not here; a run downloads it")
-
-
-def _is_here(encoder: Any) -> bool:
-    if model := encoder.get("model"):
-        return Path(model).expanduser().is_dir()
-    nodes = [encoder.get(key) for key in ENCODER_FILES]
+    if not cfg.get("dry_run"):
+        return
+    model, nodes = cfg.encoder.get("model"), map(cfg.encoder.get, ENCODER_FILES)
     remote = [node for node in nodes if isinstance(node, DictConfig) and "url" in node]
-    return all(
-        fetch_path(node.url, folder=node.folder, sha256=node.get("sha256")).is_file()
-        for node in remote
-    )
+    files = [fetch_path(each.url, folder=each.folder, sha256=each.get("sha256")) for each in remote]
+    is_here = Path(model).expanduser().is_dir() if model else all(map(Path.is_file, files))
+    if not is_here:
+        raise NotHereError(f"encoder={cfg.encoder.name}: not here; a run downloads it")
 
 
 def _present(paths: Mapping[str, Any]) -> dict[str, Path]:
     # The reader of a file reports that it is missing.
     whole = {name: Path(path).expanduser() for name, path in paths.items() if path}
     return {name: path for name, path in whole.items() if path.is_file()}
-
-
-def _model_files(model: str | None) -> list[Path]:
-    """Return the files of a transformers model, if it is a local folder; else an empty list."""
-    if not model or not (folder := Path(model).expanduser()).is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if path.suffix in MODEL_SUFFIXES)
 
 
 def vector_files(cfg: DictConfig) -> list[str]:
@@ -140,15 +130,15 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     run, NotHereError for one that a run downloads.
     """
     data, files = cfg.data, cfg.data.files
-    if cfg.get("dry_run") and files.get("_target_", GENERATED) != GENERATED:
+    if "_target_" not in files:
+        paths = _located(cfg, {split: files[split] for split in splits if files.get(split)})
+    elif cfg.get("dry_run") and files._target_ != GENERATED:
         raise NotHereError(
             f"data={data.name}: its files were not read; a run downloads or converts them"
         )
-    if "_target_" in files:
+    else:
         made = instantiate(files)
         paths = {split: Path(path) for split, path in made.items() if split in splits}
-    else:
-        paths = _located(cfg, {split: files[split] for split in splits if files.get(split)})
     needed = [split for split in splits if split != "test" or len(splits) == 1]
     if missing := [split for split in needed if split not in paths]:
         raise ValueError(
@@ -174,13 +164,12 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
     try:
         return find(files, data_dir=cfg.data_dir, given=given, origin=origin, downloads=offline)
     except FileNotFoundError as error:
-        missing = [split for split, file in files.items() if file in downloads]
-        if offline or len(files) > 1 or not missing:
+        remote = [file for file in files.values() if file in downloads]
+        if offline or not remote:
             raise
-        (split,) = missing
         raise NotHereError(
-            f"data.files.{split}={files[split]}: not here and so not read; a run downloads it "
-            f"from {downloads[files[split]].url}"
+            f"data={data.name}: {', '.join(remote)}: not here and so not read; a run downloads it "
+            f"from {downloads[remote[0]].url}"
         ) from error
 
 

@@ -73,32 +73,18 @@ def options(group: str) -> dict[str, dict[str, Any]]:
     return {file.stem: cast(dict, OmegaConf.to_container(OmegaConf.load(file))) for file in files}
 
 
-def described(data: Mapping[str, Any], option: str) -> dict[str, Any]:
-    """Return a description of a corpus from its resolved config, from which `corpus` restores it.
-
-    It has the option in conf/data, plain settings and the paths of files.
-    """
-    plain = {
-        key: value
-        for key, value in data.items()
-        if isinstance(value, str | int | float) and key != "origin"
-    }
-    paths = {split: data["files"].get(split) for split in inputs.SPLITS}
-    files = {split: path for split, path in paths.items() if isinstance(path, str)}
-    if "files" not in options("data").get(option, data):  # data=paper, which chooses another
-        option = data["name"]
-    return plain | {"option": option, "name": data["name"], "files": files}
-
-
 def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
-    """Return the config of a `described` corpus, based on its option in conf/data.
+    """Return the config of a corpus, given the resolved `data` of a run with its `option` in
+    conf/data, on which it is based: only numbers, the name and the paths of files are taken.
 
-    Numbers and files are taken from the description; files from the command line take precedence.
+    Files from the command line take precedence.
     """
     known, advice = options("data"), "give data=NAME and the settings that it needs"
     stored = stored if isinstance(stored, dict) else {}
-    data = known.get(name := str(stored.get("option")), {})
-    if "files" not in data:
+    name = str(stored.get("option"))
+    if name in known and "files" not in known[name]:  # data=paper, which chooses another
+        name = str(stored.get("name"))
+    if "files" not in (data := known.get(name, {})):
         raise ValueError(
             f"{source} was trained on data={name}, which is not an option of conf/data: {advice}"
         )
@@ -107,14 +93,15 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
     if not isinstance(files, dict):
         raise ValueError(f"{source}: its config.data.files must map splits to paths")
     for key, value in stored.items():
-        if key in ("option", "files") or data.get(key) == value:
+        is_setting = isinstance(value, str | int | float) and key not in ("option", "origin")
+        if not is_setting or data.get(key) == value:
             continue
         is_number = type(value) is type(data.get(key)) is int and abs(value) <= NUMBER
         if not is_number and not (key == "name" and isinstance(value, str)):
             raise ValueError(f"{source} was trained with data={name} data.{key}={value}: {advice}")
         data[key] = value
     for split in inputs.SPLITS:
-        if data["files"].get(split) != (file := files.get(split, data["files"].get(split))):
+        if file := files.get(split, data["files"].get(split)):
             data["files"][split] = str(local_path(file, source))
     given: Any = OmegaConf.to_container(cfg.data)
     data["files"] |= {key: value for key, value in given["files"].items() if value is not None}

@@ -182,8 +182,8 @@ def _file(cfg: DictConfig, run: Run) -> Path:
     if "data_dir" not in inputs.overridden(cfg):
         run_cfg.data_dir = run.config.get("data_dir") or cfg.data_dir
     is_option = chosen in trusted.options("data") and chosen != "checkpoint"
-    described = trusted.described(data, chosen if is_option else data["name"])
-    run_cfg.data = trusted.corpus(run_cfg, described, f"a={run.folder}")
+    data = data | {"option": chosen if is_option else data["name"]}
+    run_cfg.data = trusted.corpus(run_cfg, data, f"a={run.folder}")
     run_cfg.data.downloads = {}
     return inputs.corpus(run_cfg, [cfg.split])[cfg.split]
 

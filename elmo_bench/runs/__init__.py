@@ -47,6 +47,7 @@ from .read import (
     SHORT as SHORT,
     Mix as Mix,
     Run as Run,
+    check_types as check_types,
     collect as collect,
     corpus_of as corpus_of,
     failure_sentence as failure_sentence,

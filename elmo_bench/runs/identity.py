@@ -18,41 +18,16 @@ ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_w
 # digits), what other settings repeat, and names of files (their contents count).
 NOT_IDENTITY = (
     *ELSEWHERE,
-    "trainer.accelerator",
-    "trainer.enable_progress_bar",
-    "trainer.enable_model_summary",
-    "trainer.log_every_n_steps",
-    "trainer.profiler",
-    "published",
-    "dry_run",
-    "job.name",
-    "task.published",
-    "task.title",
-    "task.monitor_title",
-    "task.suffix",
-    "fit.save_minutes",
-    "task.batch_size",
-    "task.batch_scores",
-    "task.max_epochs",
-    "task.patience",
-    "task.gradient_clip",
-    "task.gradient_clip_algorithm",
-    "task.elmo",
-    "data.files",
-    "data.origin",
-    "data.tasks",
-    "data.downloads",
-    "encoder.dir",
-    "encoder.options",
-    "encoder.weights",
-    "encoder.vectors",
-    "vocab.vectors",
-    "vocab.origin",
-    "checkpoint",
-    "out",
-    "store.mode",
-    "store.max_bytes",
-    "oversubscribe",
+    *("trainer.accelerator", "trainer.profiler", "trainer.log_every_n_steps"),
+    *("trainer.enable_progress_bar", "trainer.enable_model_summary"),
+    *("published", "dry_run", "oversubscribe", "job.name", "checkpoint", "out"),
+    *("store.mode", "store.max_bytes", "fit.save_minutes"),
+    *("task.published", "task.title", "task.monitor_title", "task.suffix", "task.elmo"),
+    *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
+    *("task.gradient_clip", "task.gradient_clip_algorithm"),
+    *("data.files", "data.origin", "data.tasks", "data.downloads"),
+    *("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors"),
+    *("vocab.vectors", "vocab.origin"),
 )
 
 
@@ -121,9 +96,8 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
         yield "tf32"
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
-    if mix != "all" and not (
-        isinstance(mix, list) and len(mix) > 1
-    ):  # a single share is 1 for any logit; a uniform mix has no logits
+    # A single share is 1 for any logit; a uniform mix has no logits.
+    if mix != "all" and not (isinstance(mix, list) and len(mix) > 1):
         yield from ("elmo.mix_lr", "elmo.l2")
     is_finetuned = (config.get("finetune") or {}).get("name", "none") != "none"
     if is_finetuned or store.get("mode") == "off" or store.get("dtype") == "float32":

@@ -9,16 +9,8 @@ from elmo_bench.files import signals
 # Variables that mark a process as part of a distributed run. The runs of a sweep do not belong to
 # the distributed run that may have started it.
 RANKS = (
-    "LOCAL_RANK",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "PL_GLOBAL_SEED",
-    "SLURM_NTASKS",
+    *("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
+    *("MASTER_ADDR", "MASTER_PORT", "PL_GLOBAL_SEED", "SLURM_NTASKS"),
 )
 
 
@@ -88,13 +80,8 @@ def gpus() -> list[str]:
     """Return the numbers of the GPUs that runs may use; empty without NVIDIA's driver."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [number for number in visible.split(",") if number]
+    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     try:
-        listed = subprocess.run(
-            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        return subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True).split()
     except (OSError, subprocess.CalledProcessError):
         return []
-    return listed.stdout.split()

@@ -6,14 +6,14 @@ import logging
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, Required
+from reprlib import repr as shown
+from typing import Annotated, Any, get_type_hints
 
 from annotated_types import Ge
-from pydantic import AfterValidator, ConfigDict, GetPydanticSchema, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from elmo_bench.files import find_files, is_taken, read_json
@@ -37,13 +37,6 @@ RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
 )
 GIVE = "give a folder that contains the result.json of runs"
-# Keys that these files have. A result of job=evaluate has no epochs, and no other of the second.
-NEEDED = {ENDED: ("config.task.monitor", "metrics", "seed"), BEGUN: ("config", "identity")}
-OF_TRAINING = (
-    *("examples_per_second", "device", "seconds.training", "seconds.total"),
-    *("parameters.trainable", "parameters.frozen"),
-)
-
 Count = Annotated[int, Ge(0)]
 
 
@@ -62,52 +55,19 @@ def _with_equal_lists(mix: Mix) -> Mix:
     return mix
 
 
-class _Task(TypedDict):
-    name: str
-    monitor: NotRequired[str]
-    optimizer: NotRequired[dict[str, Any] | None]
+LearnedMix = Annotated[Mix, AfterValidator(_with_equal_lists)]
 
 
-class _Encoder(TypedDict):
-    name: str
-
-
-class _Elmo(TypedDict):
-    mix: Any
-
-
-class _Fit(TypedDict, total=False):
-    max_epochs: int
-    patience: int
-
-
-class _Config(TypedDict, total=False):
-    """What reports need of a config, which has more."""
-
-    __pydantic_config__ = ConfigDict(strict=True, extra="allow")  # type: ignore[misc]
-
-    task: Required[_Task]
-    encoder: _Encoder
-    elmo: _Elmo
-    fit: _Fit | None
-    data: dict[str, Any] | None
-    vocab: dict[str, Any] | None
-    schedule: dict[str, Any] | None
-    published: dict[str, Any] | None
-
-
-@dataclass(frozen=True, eq=False, config=ConfigDict(strict=True))
+@dataclass(frozen=True, eq=False)
 class Run:
     """A run: what its `result.json` says or, if it has none, its `run.json`."""
 
     folder: Path
-    config: Annotated[
-        dict[str, Any], GetPydanticSchema(lambda _, schema: schema.generate_schema(_Config))
-    ]
+    config: dict[str, Any]
     groups: dict[str, Any] = field(default_factory=dict)  # the options of the config groups
     seed: Count = 0
     metrics: dict[str, float] = field(default_factory=dict)  # fractions of 1, `test/f1`
-    mix: dict[str, Annotated[Mix, AfterValidator(_with_equal_lists)]] = field(default_factory=dict)
+    mix: dict[str, LearnedMix] = field(default_factory=dict)
     parameters: dict[str, Count] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # of training, encoder, and in all
     epochs: Count = 0
@@ -150,6 +110,28 @@ class Run:
     def _measured(self) -> dict[str, Any]:
         """The config with the corpus of training, which results of job=evaluate have themselves."""
         return {"trained_on": corpus_of(self.config.get("data") or {})} | self.config
+
+
+# The types of the values in `result.json` and `run.json`. None: it may be missing.
+GROUPS = ("data", "vocab", "schedule", "published", "fit", "finetune", "store")
+TYPES: dict[str, Any] = {
+    **{f"config.{group}": dict | None for group in (*GROUPS, "task.optimizer")},
+    "config.task.name": str,
+    "config.encoder.name": str,
+    "config.elmo.mix": str | int | list,
+    "config.fit.max_epochs": int | None,
+    "config.fit.patience": int | None,
+    "choices": dict | None,
+    **{key: kind | None for key, kind in get_type_hints(Run, include_extras=True).items()},
+}
+del TYPES["folder"], TYPES["groups"]
+RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": Count}
+TRAINED = {  # a result of job=evaluate has no epochs
+    "examples_per_second": float,
+    "device": str,
+    **dict.fromkeys(("seconds.training", "seconds.total"), float),
+    **dict.fromkeys(("parameters.trainable", "parameters.frozen"), int),
+}
 
 
 def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
@@ -218,29 +200,37 @@ def read_run(path: Path) -> Run:
     Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
     """
     content: dict[str, Any] = read_json(path)
-    known = {key: content[key] for key in Run.__dataclass_fields__ if key in content}
-    known |= {"folder": path.parent, "groups": content.get("choices", {})}
+    needed = RESULT if path.name == ENDED else {"identity": str}
+    trained = TRAINED if content.get("epochs") else {}
+    check_types(content, TYPES | needed | trained, f"{path}: not a result of elmo-bench")
+    content["groups"] = content.get("choices")
     if path.name == BEGUN:
-        known["reason"] = _reason(path.parent, content.get("reason", "did not end"))
-    if lacks := [*_lacking(content, path.name)]:
-        raise ValueError(f"{path}: not a result of elmo-bench: it lacks {', '.join(lacks)}")
-    try:
-        return Run(**known)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key, value = ".".join(map(str, first["loc"])), str(first["input"])[:60]
-        why = f"{key} is {value!r}, but {first['msg']}"
-        raise ValueError(f"{path}: not a result of elmo-bench: {why}") from error
+        content["reason"] = _reason(path.parent, content.get("reason") or "did not end")
+    known = {key: content.get(key) for key in Run.__dataclass_fields__}
+    given = {key: value for key, value in known.items() if value is not None}
+    return Run(**given | {"folder": path.parent})
 
 
-def _lacking(content: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Yield the keys that a file with this name must have, and does not."""
-    for key in (*NEEDED[name], *(OF_TRAINING if content.get("epochs") else ())):
-        node: Any = content
-        for part in key.split("."):
-            node = node.get(part) if isinstance(node, dict) else None
-        if node is None:
-            yield key
+def check_types(content: Mapping[str, Any], types: Mapping[str, Any], source: str) -> None:
+    """Raise ValueError, with `source` and the key, for a value of another type than that of its
+    dotted key; one that is missing counts as None.
+    """
+    for key, kind in types.items():
+        value: Any = content
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        try:
+            _adapter(kind).validate_python(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, (key, *first["loc"])))
+            said = f"{where} is {shown(first['input'])}: {first['msg']}"
+            raise ValueError(f"{source}: {said}") from error
+
+
+@cache
+def _adapter(kind: Any) -> Any:  # a TypeAdapter, a type that beartype does not know
+    return TypeAdapter(kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
 
 
 def frozen(value: Any) -> Hashable:

@@ -132,14 +132,10 @@ def _commit() -> str | None:
     if not IS_CLONE:  # the packages may be installed inside another project's clone
         return None
     command = "git --no-optional-locks describe --always --abbrev=40 --dirty=+ --exclude=*"
+    here, quiet = Path(__file__).parent, subprocess.DEVNULL
     try:
-        return subprocess.run(
-            command.split(),
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        ).stdout.strip()
+        return subprocess.check_output(
+            command.split(), cwd=here, stderr=quiet, text=True, timeout=10
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -80,10 +80,10 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
                 f"{name}={path} is inside run_dir={folder}, which this run would delete: {other}"
             )
     ours = OmegaConf.select(cfg, "job._target_")
-    config = read_or_empty(folder / ENDED).get("config") or {}
-    theirs = (config.get("job") or {}).get("_target_", ours)
+    job = (read_or_empty(folder / ENDED).get("config") or {}).get("job") or {}
     # A job that reads a checkpoint writes none.
-    if theirs != ours or ("checkpoint" in cfg and (folder / "best.ckpt").exists()):
+    is_training = "checkpoint" in cfg and (folder / "best.ckpt").exists()
+    if job.get("_target_", ours) != ours or is_training:
         raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
     left = [name for name in LEFT if os.path.lexists(folder / name)]
     left += [path.name for path in folder.glob(SLURMS)]

@@ -28,7 +28,7 @@ from elmo_bench.files.signals import stopped_behind
 from .checkpoint import load, refusing
 from .processes import of_all
 
-ASK_EVERY = 50  # several processes check the clock every so many steps
+ASK_EVERY = 50  # several processes check the clock every so many batches
 KEY = "last"  # key of our additions to Lightning's checkpoints
 
 
@@ -100,16 +100,12 @@ class StepCheckpoint(Callback):
             set_random_state(self.random)
             self.random, self.written = None, time.monotonic()
             return
+        # Several processes ask the first one's clock, which is costly.
+        asks = trainer.world_size == 1 or batch_idx % ASK_EVERY == 0
         begins_step = batch_idx % trainer.accumulate_grad_batches == 0
-        if begins_step and (batch_idx == 0 or self._is_due(trainer, batch_idx)):
-            self._write(trainer, batch_idx)
-
-    def _is_due(self, trainer: Trainer, batch_idx: int) -> bool:
-        """Whether it is time to write, by the first process's clock; broadcasting it is costly."""
         due = time.monotonic() - self.written >= 60 * self.minutes
-        if trainer.world_size == 1:
-            return due
-        return batch_idx % ASK_EVERY == 0 and bool(trainer.strategy.broadcast(due))
+        if begins_step and (batch_idx == 0 or (asks and trainer.strategy.broadcast(due))):
+            self._write(trainer, batch_idx)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._write(trainer, 0)

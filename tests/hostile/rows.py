@@ -26,27 +26,13 @@ from elmo_bench.sample import files as sample
 from elmo_bench.text import read_conllu, read_sentences, read_text, read_vectors
 from elmo_bench.training.module import TaskModule
 from tests import conftest
-from tests.jobs.small import SMALL
+from tests.jobs.small import RECORDS, SMALL
 from tests.jobs.test_resume import train_and_kill, until
 
 from . import damages
 from .damages import Damage
 
 SENTENCES = [["It", "rains", "."], ["No"], ["Ann", "sleeps", "and", "Bob", "sings"]]
-RECORDS: dict[str, list[dict[str, Any]]] = {
-    "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
-    "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],
-    "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": ["A", "man", "runs", "."]}],
-    "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
-    "srl": [
-        {"id": 7, "text": "Bob sings.", "predicate": 1},
-        {"tokens": ["Ann", "slept"], "predicate": "slept"},
-    ],
-    "coref": [
-        {"id": "nw/7", "text": "Bob sings. He smiles.", "speakers": ["a", "b"]},
-        {"sentences": [["Ann", "slept"], ["She", "smiled"]]},
-    ],
-}
 TASKS = tuple(RECORDS)
 RAW_TEXT = ("ner", "sst5", "coref")  # tasks whose input may be raw text
 

@@ -16,3 +16,19 @@ SMALL = {
     "srl": ["data.size=20", "rnn.hidden_size=8", "rnn.num_layers=2", "task.model.indicator_dim=4"],
     "coref": ["embed.num_filters=8", "rnn.hidden_size=8", "task.model.hidden_size=8"],
 }
+
+# Examples as job=predict reads them.
+RECORDS = {
+    "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
+    "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],
+    "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": ["A", "man", "runs", "."]}],
+    "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
+    "srl": [
+        {"id": 7, "text": "Bob sings.", "predicate": 1},
+        {"tokens": ["Ann", "slept"], "predicate": "slept"},
+    ],
+    "coref": [
+        {"id": "nw/7", "text": "Bob sings. He smiles.", "speakers": ["a", "b"]},
+        {"sentences": [["Ann", "slept"], ["She", "smiled"]]},
+    ],
+}

@@ -22,17 +22,8 @@ from elmo_bench.runs import (
 )
 from tests.conftest import composed
 
-FIGURES = Result(
-    "ner",
-    3,
-    {"dev/f1": 0.5},
-    {},
-    {"trainable": 1, "frozen": 2},
-    {"training": 1.0, "total": 2.0},
-    1,
-    1.0,
-    "cpu",
-)
+PARAMETERS, SECONDS = {"trainable": 1, "frozen": 2}, {"training": 1.0, "total": 2.0}
+FIGURES = Result("ner", 3, {"dev/f1": 0.5}, {}, PARAMETERS, SECONDS, 1, 1.0, "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +160,9 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
         ValueError, match=r"run_dir=.*/run contains the last.ckpt of a run with other"
     ):
         begin(config(seed=7, resume=True), {})
+    (tmp_path / "other").write_text("another input")
+    with pytest.raises(ValueError, match="of a run with other settings or files"):
+        begin(config(seed=1, resume=True), {"data.train": tmp_path / "other"})
     assert last.read_text() == "state"
     assert begin(config(seed=1), {}) is None  # not asked to go on
     killed(seed=1)
@@ -183,15 +177,6 @@ def test_a_run_goes_on_from_no_checkpoint_of_lightning(config, tmp_path, resume)
         (tmp_path / "run" / name).write_text("state")
     assert (begin(config(resume=resume), {}) is not None) is resume
     assert not [*(tmp_path / "run").glob("hpc_*")]
-
-
-def test_other_files_are_another_run(config, tmp_path):
-    for name in "ab":
-        (tmp_path / name).write_text(name)
-    begin(config(), {"data.train": tmp_path / "a"})
-    (tmp_path / "run" / "last.ckpt").write_text("state")
-    with pytest.raises(ValueError, match="of a run with other settings or files"):
-        begin(config(resume=True), {"data.train": tmp_path / "b"})
 
 
 def test_what_is_being_written_is_no_result(config, tmp_path):

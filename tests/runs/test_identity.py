@@ -9,7 +9,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from elmo_bench.runs import Identity, hash_files, settings
-from tests import conftest
+from tests.conftest import composed
 
 GROUPS = ("finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
 
@@ -17,19 +17,13 @@ GROUPS = ("finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep"
 @pytest.fixture(scope="module")
 def identity():
     """The identity of the default config with some keys set; a group's option is composed."""
-
-    def composed(*options):
-        return conftest.composed(*options)
-
     default = composed()
 
     def build(*overrides, inputs=(), digest=None):
-        cfg = (
-            composed(*overrides)
-            if any(o.partition("=")[0] in GROUPS for o in overrides)
-            else default.copy()
-        )
-        for key, _, value in (override.partition("=") for override in overrides):
+        pairs = [override.partition("=") for override in overrides]
+        is_composed = any(key in GROUPS for key, _, _ in pairs)
+        cfg = composed(*overrides) if is_composed else default.copy()
+        for key, _, value in pairs:
             if key not in GROUPS:
                 OmegaConf.update(cfg, key, yaml.safe_load(value))
         return digest(cfg) if digest else str(Identity.of(cfg, dict(inputs)))
@@ -38,74 +32,45 @@ def identity():
 
 
 @pytest.mark.parametrize(
-    "overrides",
+    ("command", "same"),
     [
-        [
-            "run_dir=here",
-            "outputs_dir=there",
-            "data_dir=data",
-            "cache_dir=cache",
-            "resume=true",
-            "num_workers=2",
-            "logger=wandb",
-        ],
-        ["trainer=cpu", "trainer.enable_progress_bar=false"],
-        ["store.mode='off'"],
-        ["store.mode='off'", "store.dtype=float16"],
-        ["adapt.epochs=7", "adapt.seed=2"],
-        ["tf32=false"],
-        ["task.elmo.at=[output]", "elmo.at=[input]"],
-        ["embed.freeze=true"],  # random vectors are never frozen
-        ["vocab.lowercase=false", "vocab.unit_vectors=true"],
+        ("run_dir=here outputs_dir=there data_dir=data cache_dir=cache", ""),
+        ("resume=true num_workers=2 logger=wandb", ""),
+        ("trainer=cpu trainer.enable_progress_bar=false", ""),
+        ("store.mode='off'", ""),
+        ("store.mode='off' store.dtype=float16", ""),
+        ("adapt.epochs=7 adapt.seed=2", ""),
+        ("tf32=false", ""),
+        ("task.elmo.at=[output] elmo.at=[input]", ""),
+        ("embed.freeze=true", ""),  # random vectors are never frozen
+        ("vocab.lowercase=false vocab.unit_vectors=true", ""),
+        # The way to a setting does not count.
+        ("fit.batch_size=7", "task.batch_size=7"),
+        ("elmo.l2=1", "task.elmo.l2=1.0"),
+        # A mix of one layer has no rate of its own, and lambda no share to act on.
+        ("elmo.mix=top elmo.mix_lr=0.1", "elmo.mix=top"),
+        *(
+            (f"elmo.mix={mix} elmo.l2=0.1", f"elmo.mix={mix} elmo.l2=1")
+            for mix in ("top", "uniform", 0, "[2]")
+        ),
     ],
-    ids=str,
 )
-def test_settings_that_change_no_figure(identity, overrides):
-    assert identity(*overrides) == identity()
+def test_settings_that_change_no_figure(identity, command, same):
+    assert identity(*command.split()) == identity(*same.split())
 
 
 @pytest.mark.parametrize(
-    "overrides",
+    "command",
     [
-        ["seed=3"],
-        ["tf32=true"],
-        ["elmo.l2=0.5"],
-        ["elmo.adapt=true"],
-        ["elmo.adapt=true", "adapt.epochs=7"],
-        ["store.dtype=float16"],
-        ["finetune=full"],
-        ["finetune=full", "finetune.lr=0.5"],
-        ["finetune=gradual"],
-        ["finetune=lora"],
-        ["schedule=linear_warmup"],
-        ["task.optimizer.weight_decay=0.1"],
-        ["elmo.mix_lr=0.1"],
-        ["elmo.mix=top"],
-        ["trainer.precision=bf16-mixed"],
-        ["trainer=ddp"],
-        ["fit.batch_size=7"],
-        ["data.size=10"],
-        ["job=pretrain"],
+        *("seed=3", "tf32=true", "elmo.l2=0.5", "elmo.adapt=true", "store.dtype=float16"),
+        *("finetune=full", "finetune=gradual", "finetune=lora", "finetune=full finetune.lr=0.5"),
+        *("elmo.adapt=true adapt.epochs=7", "schedule=linear_warmup", "elmo.mix_lr=0.1"),
+        *("task.optimizer.weight_decay=0.1", "elmo.mix=top", "trainer.precision=bf16-mixed"),
+        *("trainer=ddp", "fit.batch_size=7", "data.size=10", "job=pretrain", "elmo.dropout=0.1"),
     ],
-    ids=str,
 )
-def test_settings_that_act(identity, overrides):
-    assert identity(*overrides) != identity()
-
-
-def test_the_way_to_a_setting_does_not_count(identity):
-    assert identity("fit.batch_size=7") == identity("task.batch_size=7")
-    assert identity("elmo.l2=1") == identity("task.elmo.l2=1.0")
-
-
-def test_a_mix_of_one_layer_has_no_rate_of_its_own(identity):
-    assert identity("elmo.mix=top", "elmo.mix_lr=0.1") == identity("elmo.mix=top")
-
-
-@pytest.mark.parametrize("mix", ["top", "uniform", 0, [2]])
-def test_lambda_does_nothing_where_no_share_is_learned(identity, mix):
-    assert identity(f"elmo.mix={mix}", "elmo.l2=0.1") == identity(f"elmo.mix={mix}", "elmo.l2=1")
-    assert identity(f"elmo.mix={mix}", "elmo.dropout=0.1") != identity(f"elmo.mix={mix}")
+def test_settings_that_act(identity, command):
+    assert identity(*command.split()) != identity()
 
 
 def test_every_baseline_is_one_run(identity):

@@ -1,6 +1,5 @@
 """The labels of one corpus beside those of another."""
 
-from collections import Counter
 from functools import partial
 
 import pytest
@@ -61,6 +60,6 @@ def test_labels_that_the_command_line_reads_as_numbers(tmp_path, labels, classes
     task = {"name": "sst5", "data": "tasks.sst5.data"}
     cfg = OmegaConf.create({"task": task, "data": {"labels": labels}})
     read = partial(sst5.read, classes=classes)
-    read, rename = renamed(cfg, Vocab([], list("01234")), read, Counter())
+    read, rename = renamed(cfg, Vocab([], list("01234")), read)
     assert [example.gold for example in read(tmp_path / "trees.txt")] == list(gold)
     assert [rename(label) for label in "024"] == list(gold)

@@ -43,7 +43,7 @@ def test_flipped_bits(tmp_path):
     assert all(message.startswith(str(path)) for message in refused)
 
 
-@pytest.mark.parametrize("size", [0, 10, 500, -1])
+@pytest.mark.parametrize("size", [0, 500, -1])
 def test_a_part_of_a_file(tmp_path, size):
     path = tmp_path / "x.ckpt"
     torch.save(CONTENT, path)
@@ -67,9 +67,12 @@ def test_weights_that_are_no_data(tmp_path, value):
         load(tmp_path / "x.ckpt")
 
 
-def test_code_is_not_run(tmp_path):
-    torch.save({"a": re.compile("x")}, tmp_path / "x.ckpt")
-    with pytest.raises(ValueError, match=r"^.*x.ckpt: not a checkpoint, or damaged: Weights only"):
+@pytest.mark.parametrize(
+    ("content", "message"), [({"a": re.compile("x")}, "Weights only"), ([1], "it contains a list")]
+)
+def test_code_is_not_run(tmp_path, content, message):
+    torch.save(content, tmp_path / "x.ckpt")
+    with pytest.raises(ValueError, match=rf"^.*x.ckpt: not a checkpoint, or damaged: {message}"):
         load(tmp_path / "x.ckpt")
 
 
@@ -84,12 +87,6 @@ def test_a_packed_file(tmp_path):
             packed.writestr(name, stored.read(name))
     with pytest.raises(ValueError, match=r"packed.ckpt: .* its entries are compressed"):
         load(tmp_path / "packed.ckpt")
-
-
-def test_no_dict(tmp_path):
-    torch.save([1], tmp_path / "x.ckpt")
-    with pytest.raises(ValueError, match=r"x.ckpt: not a checkpoint: it contains a list"):
-        load(tmp_path / "x.ckpt")
 
 
 def test_content_that_code_does_not_expect(tmp_path):
