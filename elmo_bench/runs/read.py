@@ -223,7 +223,8 @@ def check_types(content: Mapping[str, Any], types: Mapping[str, Any], source: st
             _adapter(kind).validate_python(value)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, (key, *first["loc"])))
+            inside = first["loc"] if isinstance(value, dict | list) else ()
+            where = ".".join(map(str, (key, *inside)))
             said = f"{where} is {shown(first['input'])}: {first['msg']}"
             raise ValueError(f"{source}: {said}") from error
 

@@ -741,21 +741,23 @@ def test_nothing_there(tmp_path):
             collect([tmp_path])
 
 
-BARE = '{"seed": 1, "metrics": {}, "config": '
-TASK = BARE + '{"task": {"monitor": "f1", "name": "a"}'
-NO_RESULTS = [("{", "not JSON")]
-NO_RESULTS += [
-    (content, f"not a result of elmo-bench: {said}")
-    for content, said in (
-        ('{"seed": 1}', "it lacks config, metrics"),
-        ('{"seed": 1, "metrics": {"test/f1": "0.5"}, "config": {}}', "metrics.test/f1 is '0.5', "),
-        (f"{BARE}{{}}}}", "config.task is 'None'"),
-        (f'{TASK}, "elmo": {{}}}}}}', "config.elmo is '{}', but it must be an object that has mix"),
-        (f'{TASK}, "encoder": null}}}}', "config.encoder is 'None', but it must be an object that"),
-        (f'{TASK}, "fit": {{"patience": "x"}}}}}}', "config.fit.patience is 'x', but it must be a"),
-        (f'{TASK}}}, "mix": {{"input": {{"layers": [0]}}}}}}', "mix.input is .* must have layers,"),
-        (f'{BARE}{{}}, "epochs": 2}}', "it lacks device, examples_per_second"),
-    )
+NO_RESULT = "not a result of elmo-bench"
+CONFIG = {"task": {"name": "a", "monitor": "f1"}, "encoder": {"name": "a"}, "elmo": {"mix": "all"}}
+NO_RESULTS = [
+    ("{", "not JSON"),
+    ('{"seed": 1}', f"{NO_RESULT}: config.task.name is None: Input should be a valid string"),
+    *(
+        (json.dumps({"seed": 1, "metrics": {}, "config": CONFIG} | wrong), f"{NO_RESULT}: {said}")
+        for wrong, said in (
+            ({"metrics": {"test/f1": "0.5"}}, "metrics.test/f1 is '0.5': Input should be"),
+            ({"metrics": None}, "metrics is None: Input should be"),
+            ({"config": CONFIG | {"elmo": {}}}, "config.elmo.mix is None: Input should be"),
+            ({"config": CONFIG | {"encoder": None}}, "config.encoder.name is None: Input should"),
+            ({"config": CONFIG | {"fit": {"patience": "x"}}}, "config.fit.patience is 'x': "),
+            ({"mix": {"input": {"layers": [0], "gamma": 1}}}, "mix.input.shares is .*: Field req"),
+            ({"epochs": 2}, "examples_per_second is None: Input should be"),
+        )
+    ),
 ]
 
 
