@@ -117,8 +117,6 @@ GROUPS = ("data", "vocab", "schedule", "published", "fit", "finetune", "store")
 TYPES: dict[str, Any] = {
     **{f"config.{group}": dict | None for group in (*GROUPS, "task.optimizer")},
     "config.task.name": str,
-    "config.encoder.name": str,
-    "config.elmo.mix": str | int | list,
     "config.fit.max_epochs": int | None,
     "config.fit.patience": int | None,
     "choices": dict | None,
@@ -126,6 +124,10 @@ TYPES: dict[str, Any] = {
 }
 del TYPES["folder"], TYPES["groups"]
 RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": Count}
+IN_GROUPS = {  # of a config that has the group
+    "encoder": {"config.encoder.name": str},
+    "elmo": {"config.elmo.mix": str | int | list},
+}
 TRAINED = {  # a result of job=evaluate has no epochs
     "examples_per_second": float,
     "device": str,
@@ -202,7 +204,10 @@ def read_run(path: Path) -> Run:
     content: dict[str, Any] = read_json(path)
     needed = RESULT if path.name == ENDED else {"identity": str}
     trained = TRAINED if content.get("epochs") else {}
-    check_types(content, TYPES | needed | trained, f"{path}: not a result of elmo-bench")
+    source = f"{path}: not a result of elmo-bench"
+    check_types(content, TYPES | needed | trained, source)
+    for group in IN_GROUPS.keys() & content["config"].keys():
+        check_types(content, IN_GROUPS[group], source)
     content["groups"] = content.get("choices")
     if path.name == BEGUN:
         content["reason"] = _reason(path.parent, content.get("reason") or "did not end")
