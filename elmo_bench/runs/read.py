@@ -124,7 +124,7 @@ TYPES: dict[str, Any] = {
 }
 del TYPES["folder"], TYPES["groups"]
 RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": Count}
-IN_GROUPS = {  # of a config that has the group
+IN_GROUPS: dict[str, dict[str, Any]] = {  # of a config that has the group
     "encoder": {"config.encoder.name": str},
     "elmo": {"config.elmo.mix": str | int | list},
 }
