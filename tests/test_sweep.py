@@ -123,7 +123,11 @@ def test_what_was_killed_goes_on_in_its_folder(sweep, tmp_path):
     for place, name in (("outputs/1", "second"), ("sweep/0", "another")):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "last.ckpt").touch()
-        begun = {"identity": str(Identity.of(named(name), {})), "inputs": {}}
+        begun = {
+            "identity": str(Identity.of(named(name), {})),
+            "inputs": {},
+            "config": {"task": {"name": "ner"}},
+        }
         (tmp_path / place / "run.json").write_text(json.dumps(begun))
     sweep(first=DONE, second=DONE, resume=True)
     assert (tmp_path / "outputs" / "1" / "result.json").is_file()
