@@ -143,7 +143,7 @@ class FineTune(Section):
     rank: Size | None = None
 
 
-class Adapt(Section):
+class BiLmTraining(Section):
     epochs: Count
     batch_size: Count
     unroll: Count
@@ -153,6 +153,9 @@ class Adapt(Section):
     gradient_clip: Positive
     full_up_to: Natural
     samples: Count
+
+
+class Adapt(BiLmTraining):
     bf16: bool
     seed: Seed
 
@@ -250,25 +253,16 @@ class Probes(Section):
     lr: Positive
 
 
-class Pretraining(Section):
-    epochs: Count
+class Pretraining(BiLmTraining):
     max_steps: Count | None
-    batch_size: Count
-    unroll: Count
     state: Literal["zero", "carried"]
     vocabulary: Count | None
-    full_up_to: Natural
-    samples: Count
-    dropout: Dropout
     precision: Literal[32, "bf16"]
     save_every: Count
     validate_every: Count | None
     dev_sentences: Count | None
     start: Literal["frequencies", "random"]
-    lr: Positive
     cosine: bool
-    warmup: Natural
-    gradient_clip: Positive
     loss_scale: Positive
 
 

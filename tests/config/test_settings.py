@@ -1,7 +1,5 @@
 """Every setting is compared with its type before anything is read or written."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from elmo_bench.config import check
 from elmo_bench.config.check import applied, dry_run_lines, expand_home, faults
 from elmo_bench.files import fetch_path
+from tests.test_run import run
 
 from .command_lines import ROOT, composed
 
@@ -121,11 +120,6 @@ def test_what_cannot_be_compared_is_not_run(monkeypatch):
     monkeypatch.setattr(check, "faults", lambda _: 1 / 0)
     with pytest.raises(SystemExit, match="cannot be checked: ZeroDivisionError"):
         check.Check().on_run_start(composed())
-
-
-def run(*arguments, **options):
-    command = [sys.executable, "run.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, **options)
 
 
 def test_nothing_is_written_for_a_wrong_command(tmp_path):

@@ -49,14 +49,6 @@ def test_tasks_that_are_the_devices(tiny, task, nodes, per_node):
     build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu", f"trainer.num_nodes={nodes}"), [])
 
 
-def test_one_device(tiny, task):
-    task(1, 1)
-    build.trainer(tiny(), [])
-    task(1, 2)
-    with pytest.raises(ValueError, match=r"this SLURM job has 2 tasks, but trainer.devices=1"):
-        build.trainer(tiny(), [])
-
-
 def test_a_shell_of_slurm_is_no_task(tiny, task):
     task(1, 1, job="bash")  # of salloc; the devices are then processes of ours
     build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
