@@ -31,8 +31,6 @@ from elmo_bench.text import label_map, named, tags_to_spans
 
 log = logging.getLogger(__name__)
 OWN = {".html": f'<!DOCTYPE html>.*"{differences.GENERATOR}"'}  # begins a page of ours
-# The settings that say which examples a run was evaluated on, and what is right.
-ALIKE = ("task.name", "task.read", "data.name", "data.read", "data.labels")
 TAG = re.compile("O|[BI]-.+")
 # Errors from reading the corpus of a run of another machine.
 NOT_HERE = (ValueError, OSError, ImportError, TypeError, AttributeError, KeyError)
@@ -86,7 +84,9 @@ def _check_alike(a: Run, b: Run, split: str) -> None:
     sides = f"a={a.folder} and b={b.folder}"
     if a.folder.resolve() == b.folder.resolve():
         raise ValueError(f"{sides} are the same run")
-    keys = (*ALIKE, f"inputs.data.{split}")
+    # The settings that say which examples a run was evaluated on, and what is right.
+    read = f"task.read.{split}", f"data.read.{a.task}.{split}", f"inputs.data.{split}"
+    keys = ("task.name", "data.name", "data.labels", *read)
     settings = [
         {key: run.settings[key] for key in run.settings if below(key, keys)} for run in (a, b)
     ]

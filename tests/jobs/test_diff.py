@@ -216,6 +216,12 @@ def test_runs_that_cannot_be_compared(made, root, how, keys):
         compared(a, b, root)
 
 
+def test_training_data_may_differ(made, root):
+    a, b = made("a", [0]), made("b", [])
+    change(b, lambda run: run["config"]["task"].update(read={"train": {"min_tokens": 3}}))
+    assert compared(a, b, root).note == ""
+
+
 def test_what_is_no_run(made, root, tmp_path):
     a, b = made("sweep/0", []), made("sweep/1", [])
     with pytest.raises(FileNotFoundError, match=r"b=.*/sweep: no finished run; give the folder"):
