@@ -7,6 +7,7 @@ in its signature.
 import inspect
 import re
 import sys
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
@@ -18,6 +19,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from elmo_bench.files import listed
 from elmo_bench.runs import below, is_baseline, leaves
 
 from .advice import unknown_key
@@ -323,4 +325,19 @@ def _no_input(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
     return "embed.word_dim=0 without an encoder: the task has no input; set one of them"
 
 
-TOGETHER = (_anothers_corpus, _other_epochs, _not_adaptable, _no_input)
+def _unknown_monitor(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
+    """Lightning looks for it only after the first epoch; `LABEL/METRIC` is of a label."""
+    monitor, metric = config["task"]["monitor"], config["task"]["metric"]
+    if job != "train" or "/" in monitor:
+        return ""
+    settings = {key: value for key, value in metric.items() if key not in HYDRAS}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torchmetrics warns of a metric without examples
+        try:
+            names = [*_locate(metric["_target_"])((), **settings).compute()]
+        except Exception:  # a user's metric may need some
+            return ""
+    return "" if monitor in names else f"task.monitor={monitor}, but it must be {listed(names, 'or')}"
+
+
+TOGETHER = (_anothers_corpus, _other_epochs, _not_adaptable, _no_input, _unknown_monitor)

@@ -17,6 +17,7 @@ WRONG = [
     ("elmo.at=[]", "elmo.at=[], but it must have at least 1 item"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
+    ("task.monitor=f2", "task.monitor=f2, but it must be precision, recall or f1"),
     ("fraction=0", "fraction=0, but it must be greater than 0"),
     ("logger.csv=3", "logger.csv=3, but it must be {KEY:VALUE}"),
     (
