@@ -337,7 +337,9 @@ def _unknown_monitor(config: Mapping[str, Any], job: str, _: Collection[str]) ->
             names = [*_locate(metric["_target_"])((), **settings).compute()]
         except Exception:  # a user's metric may need some
             return ""
-    return "" if monitor in names else f"task.monitor={monitor}, but it must be {listed(names, 'or')}"
+    if monitor in names:
+        return ""
+    return f"task.monitor={monitor}, but it must be {listed(names, 'or')}"
 
 
 TOGETHER = (_anothers_corpus, _other_epochs, _not_adaptable, _no_input, _unknown_monitor)
