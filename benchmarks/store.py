@@ -12,7 +12,7 @@ from elmo_bench.encoders import BATCH_TOKENS, LayerStore, batches, build_store, 
 from elmo_bench.encoders.bilm import BiLm, char_ids
 from elmo_bench.encoders.bilm.packed import PackedLinear
 from elmo_bench.encoders.encode import device_of, on
-from elmo_bench.encoders.store import GPU_TOKENS
+from elmo_bench.encoders.layer_files import GPU_TOKENS
 
 from . import allennlp
 from .timing import SIZES, Comparison, Setting

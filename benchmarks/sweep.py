@@ -17,7 +17,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from elmo_bench.config import build
+from elmo_bench.config import build, hardware
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, load_encoder
 from elmo_bench.encoders.bilm import BiLm
@@ -104,7 +104,7 @@ def _epoch(
     """Train on the batches, collating each as it is needed."""
     torch.manual_seed(0)
     elmo = Elmo(bilm, dropout=cfg.elmo.dropout, l2=cfg.elmo.l2)
-    device = torch.device(build.device(cfg))
+    device = torch.device(hardware.device(cfg))
     module = build.module(cfg, build.model(cfg, data.vocab, {}, elmo), data.vocab).train()  # type: ignore[arg-type]
     module.to(device)
     optimizer = module.configure_optimizers()["optimizer"]

@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
-from elmo_bench.config import build
+from elmo_bench.config import build, hardware
 from elmo_bench.training.data import Numbered
 from elmo_bench.training.module import TaskModule
 
@@ -24,10 +24,7 @@ MEANS = {
     "mini, from the store": [],
     "mini, run on each batch": ["store.mode=off"],
 }
-ON_A_GPU = {
-    "mini, on the GPU": ["store.mode=device"],
-    "mini, on the GPU, bf16-mixed": ["store.mode=device", "trainer.precision=bf16-mixed"],
-}
+ON_A_GPU = {"mini, bf16-mixed": ["trainer.precision=bf16-mixed"]}
 
 
 def compare(setting: Setting) -> Iterator[Comparison]:
@@ -53,14 +50,12 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     torch.manual_seed(cfg.seed)
-    elmo, data = build.elmo(cfg), build.data(cfg)
-    data.vocab, vectors = build.vocab(cfg, data)
-    model = build.model(cfg, data.vocab, vectors, elmo)
-    store, device = build.store(cfg, elmo, data), torch.device(build.device(cfg))
-    if cfg.store.mode == "device":  # `auto` may choose the device, too
-        elmo.device_layers = build.device_layers(cfg, store, device)
-    data.feed(model.backbone, store)
-    module = build.module(cfg, model, data.vocab).train().to(device)
+    elmo, data, _, _, module = build.parts(cfg)
+    device = torch.device(hardware.device(cfg))
+    store = build.store(cfg, elmo, data, device)
+    elmo.device_layers = build.device_layers(store, device)
+    data.feed(module.model.backbone, store)
+    module = module.train().to(device)
     loader, optimizer = data.train_dataloader(), module.configure_optimizers()["optimizer"]
 
     def train() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from elmo_bench import encode
-from elmo_bench.config import build, inputs
+from elmo_bench.config import encoders, inputs
 from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.embed import embed
@@ -65,7 +65,7 @@ def composed(mine, tmp_path, tmp_path_factory, monkeypatch):
 
 
 def test_it_keeps_the_contract(composed):
-    encoder = build.encoder(composed("encoder=ngrams"))
+    encoder = encoders.encoder(composed("encoder=ngrams"))
     assert isinstance(encoder, Encoder)
     assert len(composed("encoder=ngrams").encoder) == 3  # lines
     together = encode(encoder, SENTENCES)
@@ -81,7 +81,7 @@ def test_it_keeps_the_contract(composed):
     assert {p for group in groups for p in group} == set(encoder.parameters())
     assert groups[0] == [encoder.tables[1].weight]
     prints = [
-        build.encoder(composed("encoder=ngrams", *more)).fingerprint()
+        encoders.encoder(composed("encoder=ngrams", *more)).fingerprint()
         for more in ([], ["+encoder.seed=2"])
     ]
     assert encoder.fingerprint() == prints[0] != prints[1]
@@ -121,7 +121,7 @@ def test_fine_tuned(composed):
     )
     train(cfg)
     weights = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
-    before = build.encoder(composed("encoder=ngrams")).state_dict()
+    before = encoders.encoder(composed("encoder=ngrams")).state_dict()
     for layer in range(2):
         (after,) = (v for k, v in weights.items() if k.endswith(f"encoder.tables.{layer}.weight"))
         assert not torch.equal(after, before[f"tables.{layer}.weight"])
@@ -133,7 +133,7 @@ def test_every_job(composed, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
     text = f"input={tmp_path}/in.txt"
     embed(composed("job=embed", "encoder=ngrams", text, f"output={tmp_path}/out.hdf5"))
-    (layers,) = encode(build.encoder(composed("encoder=ngrams")), SENTENCES[:1])
+    (layers,) = encode(encoders.encoder(composed("encoder=ngrams")), SENTENCES[:1])
     with h5py.File(tmp_path / "out.hdf5") as file:
         np.testing.assert_allclose(file["0"], layers, atol=1e-6)
     asked = ["sentence='It is a playful dog'", "word=playful", "count=2"]

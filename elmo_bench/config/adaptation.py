@@ -24,7 +24,7 @@ from elmo_bench.lm import (
 )
 from elmo_bench.training.data import TaskData
 
-from . import build
+from . import build, encoders, hardware
 
 log = logging.getLogger(__name__)
 MARK = "adaptation.json"  # is written last, and so marks a complete folder
@@ -64,7 +64,7 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     """
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
-    model = language_model(cfg, corpus).to(build.device(cfg))
+    model = language_model(cfg, corpus).to(hardware.device(cfg))
     watch = partial(watched, description="perplexity")
     before = model.perplexity(dev, watch)
     train_on(cfg, model, corpus, "adapting")
@@ -103,12 +103,12 @@ def text(data: TaskData, split: str) -> Sequence[Sequence[str]]:
 
 def pretrained(cfg: DictConfig) -> tuple[str, str]:
     """Return the biLM's options and weights files; raises ValueError if it has random weights."""
-    if not build.is_pretrained(cfg):
+    if not encoders.is_pretrained(cfg.encoder):
         raise ValueError(
             "encoder.pretrained=false: a random biLM cannot be adapted; job=pretrain "
             "trains a biLM from scratch"
         )
-    return build.bilm_files(cfg)
+    return encoders.bilm_files(cfg)
 
 
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
@@ -122,7 +122,7 @@ def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
     else:
         bilm = load(options, weights, directions=directions)
         torch.manual_seed(cfg.adapt.seed)
-        model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(build.device(cfg))
+        model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(hardware.device(cfg))
     model.bilm.dropout = cfg.adapt.dropout
     if has_softmax:
         return model

@@ -12,9 +12,8 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.runs import as_baseline, is_baseline
-from elmo_bench.training import wandb_logger
 
-from . import build, inputs, process
+from . import build, hardware, inputs, process
 from .check import applied
 
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result")
@@ -67,9 +66,8 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
     if cfg.job.get("name") in WITH_TRAINER:
         local = cfg.copy()
         if "wandb" in (local.get("logger") or {}):  # which writes a folder when it is made
-            wandb_logger.check_installed()
             local.logger = {key: each for key, each in local.logger.items() if key != "wandb"}
-        build.trainer(local, [])  # its devices and loggers
+        hardware.trainer(local, [])  # its devices and loggers
     module = import_module(str(cfg.job["_target_"]).rpartition(".")[0])
     try:
         if check := getattr(module, "check", None):
@@ -123,7 +121,7 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         return
     dim, layers = elmo.encoder.dim, elmo.chosen
     yield f"encoder={name}: {elmo.encoder.num_layers} layers, {dim} numbers for each token"
-    if not build.is_stored(cfg, elmo):
+    if not build.is_stored(cfg.store.mode, elmo):
         return
     size = tokens * len(layers) * dim * np.dtype(cfg.store.dtype).itemsize
     folder = Path(cfg.cache_dir).expanduser().absolute()

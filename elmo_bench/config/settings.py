@@ -96,7 +96,7 @@ class Fit(Section):
 
 
 class Store(Section):
-    mode: Literal["auto", "device", "off"]
+    mode: Literal["auto", "off"]
     dtype: Formatted
     max_bytes: NotNegative | None
 
@@ -175,12 +175,12 @@ class Schedule(Section):
 
 
 class Trainer(Section):
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu", "hpu"]
+    accelerator: Literal["auto", "cpu", "gpu", "cuda"]
     devices: Count | Literal["auto", -1] | list[Natural] | Numbers
     num_nodes: Count = 1
     strategy: Text = "auto"
     precision: Precision
-    max_epochs: Count | Literal[-1]
+    max_epochs: Count
     gradient_clip_val: NotNegative | None
     gradient_clip_algorithm: Literal["norm", "value"]
     deterministic: bool | Literal["warn"]

@@ -73,19 +73,13 @@ class Elmo(nn.Module):
         for place in at:  # nothing would read another one
             one_of("elmo.at", place, PLACES)
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
-        self.device_layers: Any = None  # gives the layers of a batch for `LayerRows`
+        self.device_layers: Any = None  # "L N D" of a store on the device, for `LayerRows`
         self.mixes: Any = nn.ModuleDict()
         if encoder is not None:
-            encoder.requires_grad_(finetune).train(
-                finetune
-            )  # Lightning preserves the mode of each module
-            self.mixes.update(
-                {
-                    place: ScalarMix(encoder.num_layers, mix, norm=norm)
-                    for place in PLACES
-                    if place in at
-                }
-            )
+            # Lightning preserves the mode of each module.
+            encoder.requires_grad_(finetune).train(finetune)
+            for place in (place for place in PLACES if place in at):
+                self.mixes[place] = ScalarMix(encoder.num_layers, mix, norm=norm)
 
     @property
     def chosen(self) -> list[int]:
@@ -109,10 +103,8 @@ class Elmo(nn.Module):
     def forward(self, mask: Bool[Tensor, "B T"], given: Any = None) -> ElmoVectors:
         """Return the vectors for each place, (B, T, D); D is 0 for a place without a mix.
 
-        Args:
-            mask: true at words.
-            given: the output of `prepare`, or the `chosen` layers that a store holds.
-
+        `mask` is true at words; `given` is the output of `prepare`, or what a store has of the
+        batch: `Layers` or `LayerRows`.
         """
         layers = self._layers(given, mask.shape[1]) if self.mixes else None
         return ElmoVectors(*(self._at(place, layers, mask) for place in PLACES))
@@ -122,8 +114,8 @@ class Elmo(nn.Module):
             case Layers(layers):
                 return layers
             case LayerRows(rows):
-                assert self.device_layers is not None
-                return self.device_layers(rows)
+                places = rows.flatten() % self.device_layers.shape[1]  # -1 is the last row, zeros
+                return self.device_layers.index_select(1, places).unflatten(1, rows.shape)
         with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
             return self.encoder(given, self.chosen)[:, :, :length]
 

@@ -37,8 +37,7 @@ class FineTuning:
             left_out = sorted(name for p, name in names.items() if p not in grouped)
             raise ValueError(
                 f"{type(encoder).__name__}.parameter_groups() has {count} parameters, but it must "
-                f"have all {len(names)} of the encoder, each once"
-                + (f"; it lacks {', '.join(left_out[:3])}" if left_out else "")
+                f"have all {len(names)} of the encoder, each once; it lacks {left_out[:3]}"
             )
         trained = [[p for p in group if p.requires_grad] for group in groups]
         return [group for group in trained if group]

@@ -29,18 +29,11 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
     if choice == "top":
         return [num_layers - 1]
     layers = [choice] if isinstance(choice, int) else [*choice]
-    if not layers or not all(isinstance(layer, int) for layer in layers):
+    if not layers or not {*layers} <= {*range(num_layers)} or len({*layers}) < len(layers):
         raise ValueError(
-            f"elmo.mix={choice}, but it must be all, top, uniform, a layer such as 0, or a list "
-            "such as [0,1]"
+            f"elmo.mix={choice}, but it must be all, top, uniform, a layer or several layers; the "
+            f"encoder has layers 0..{num_layers - 1}"
         )
-    if unknown := [layer for layer in layers if not 0 <= layer < num_layers]:
-        raise ValueError(
-            f"elmo.mix={choice} names layers {unknown}, but the encoder has layers "
-            f"0..{num_layers - 1}"
-        )
-    if len(set(layers)) != len(layers):
-        raise ValueError(f"elmo.mix={choice} names a layer twice")
     return layers
 
 
@@ -62,18 +55,16 @@ class ScalarMix(nn.Module):
             "batch": BatchNorm(len(self.layers)),
             "word": norm_each_word,
         }[norm]
-        self.weights = nn.Parameter(
-            torch.zeros(len(self.layers)), requires_grad=choice != "uniform"
-        )
+        logits = torch.zeros(len(self.layers))
+        self.weights = nn.Parameter(logits, requires_grad=choice != "uniform")
         self.gamma = nn.Parameter(torch.ones(()))
 
     def forward(
         self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
         """Mix the layers `self.layers`, given in that order."""
-        with torch.autocast(
-            chosen.device.type, enabled=False
-        ):  # sums over a batch, and over layers
+        kind = chosen.device.type
+        with torch.autocast(kind, enabled=False):  # sums over a batch, and over layers
             return torch.einsum("l,lbtd->btd", self.gamma * self.shares, self.normed(chosen, mask))
 
     def normed(

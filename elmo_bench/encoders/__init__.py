@@ -8,10 +8,5 @@ from .encode import (
 )
 from .load import load_encoder as load_encoder
 from .lora import add_adapters as add_adapters
-from .store import (
-    DeviceLayers as DeviceLayers,
-    LayerStore as LayerStore,
-    build_store as build_store,
-    find_store as find_store,
-)
+from .store import LayerStore as LayerStore, build_store as build_store
 from .tensors import read_tensors as read_tensors

@@ -3,7 +3,7 @@
 Axes: L layers, B sentences of a batch, T tokens of a sentence, D encoder.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -49,10 +49,8 @@ def encode(
     >>> [layers.shape for layers in encode(load_encoder("mini"), [["Hello", "world"], ["!"]])]
     [torch.Size([3, 2, 128]), torch.Size([3, 1, 128])]
     """
-    by_number = {
-        number: vectors.clone()
-        for number, vectors in encode_each(encoder, sentences, layers, batch_tokens=batch_tokens)
-    }
+    encoded = encode_each(encoder, sentences, layers, batch_tokens=batch_tokens)
+    by_number = {number: vectors.clone() for number, vectors in encoded}
     return [by_number[number] for number in range(len(sentences))]
 
 
@@ -95,10 +93,9 @@ def encode_batches(
                 f"a sentence is the text {sentence[:80]!r}, but it must be a list of words, such "
                 "as those of text.split()"
             )
-    training = encoder.training
+    training, device = encoder.training, device_of(encoder)
     encoder.eval()
     try:
-        device = device_of(encoder)
         for numbers in batches([len(sentence) for sentence in sentences], batch_tokens):
             inputs = encoder.prepare([sentences[number] for number in numbers])
             if not getattr(encoder, "moves_inputs", False):
@@ -114,23 +111,6 @@ def forget_words(encoder: Any) -> None:
     """Have an encoder's next vectors depend on nothing that it has read before, to the last bit."""
     if forget := getattr(encoder, "forget_words", None):
         forget()
-
-
-def to_host(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
-    """Return a tensor on the host and a function that waits until the copy is complete; a GPU
-    continues to compute meanwhile.
-
-    The copy goes to pinned memory and overlaps with the device's next work.
-    """
-    if tensor.device.type != "cuda":
-        return tensor.cpu(), lambda: None
-    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    beside = torch.cuda.Stream(tensor.device)
-    beside.wait_stream(torch.cuda.current_stream(tensor.device))
-    with torch.cuda.stream(beside):
-        copy.copy_(tensor, non_blocking=True)
-        tensor.record_stream(beside)  # otherwise its memory is reused before it is read
-    return copy, beside.synchronize
 
 
 def on(device: torch.device, inputs: Any) -> Any:

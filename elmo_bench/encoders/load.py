@@ -25,26 +25,22 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
         return static.load(path, **settings).eval()
     folder = path if path.is_dir() else Path(bilm.shipped(str(name)))
     options = bilm.in_folder(folder, "options") if folder.is_dir() else None
-    weights = bilm.in_folder(folder, "weights") if options else None
-    if options and weights:
+    if options:
+        if (weights := bilm.in_folder(folder, "weights")) is None:
+            raise FileNotFoundError(f"{folder}: this folder has no weights of a biLM")
         encoder: Any = bilm.load(options, weights, **settings)
-    elif options:
-        raise FileNotFoundError(f"{folder}: this folder has no weights of a biLM")
-    elif folder.is_dir() and not (folder / "config.json").is_file():
+        return encoder.requires_grad_(False).eval()
+    if path.is_dir() and not (path / "config.json").is_file():
         raise FileNotFoundError(
-            f"{folder}: this folder has neither an options.json of a biLM nor a config.json "
-            "of a transformer"
+            f"{path}: this folder has neither an options.json of a biLM nor a config.json of a "
+            "transformer"
         )
-    elif folder.is_dir():
-        encoder = Transformer(model=name, **settings)
-    else:
-        try:
-            encoder = Transformer(model=name, **settings)
-        except OSError as error:
-            names = sorted(
-                path.parent.name for path in Path(bilm.shipped("")).glob("*/options.json")
-            )
-            raise FileNotFoundError(
-                f"{name}: not a biLM that ships with elmo-bench ({', '.join(names)}), and {error}"
-            ) from error
-    return encoder.requires_grad_(False).eval()
+    try:
+        return Transformer(model=name, **settings).requires_grad_(False).eval()
+    except OSError as error:
+        if path.is_dir():
+            raise
+        shipped = sorted(each.parent.name for each in Path(bilm.shipped("")).glob("*/options.json"))
+        raise FileNotFoundError(
+            f"{name}: not a biLM that ships with elmo-bench ({', '.join(shipped)}), and {error}"
+        ) from error

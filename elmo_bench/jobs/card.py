@@ -109,14 +109,14 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
 
     Raises ValueError for encoder=none, and any error from loading an encoder.
     """
-    from elmo_bench.config import build, inputs  # imports torch, which is slow
+    from elmo_bench.config import encoders, inputs  # imports torch, which is slow
 
     if "elmo.mix" in inputs.overridden(config):
         return [[]]
     config = config.copy()
     config.elmo.adapt = False  # adapting does not change the number of layers
     try:
-        layers = build.encoder(config).num_layers
+        layers = encoders.encoder(config).num_layers
     except inputs.NotHereError:  # in a dry run, which does not download it
         log.info("Each further layer of the encoder is one more run.")
         layers = 2

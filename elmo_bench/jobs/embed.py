@@ -18,7 +18,7 @@ from jaxtyping import Float
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from elmo_bench.config import build, inputs
+from elmo_bench.config import encoders, hardware, inputs
 from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each, forget_words
 from elmo_bench.encoders.vectors_file import HDF5, is_vectors, write_vectors
@@ -47,7 +47,7 @@ def embed(cfg: DictConfig) -> None:
         "layers": recipe,
         "dtype": cfg.dtype,
     }
-    encoder.to(build.device(cfg))
+    encoder.to(hardware.device(cfg))
     pieces = partial(_pieces, cfg, encoder, take, num_tokens)
     with sole(f"{output}.part", f"output={output}"):
         write_vectors(output, pieces, purpose, index)
@@ -62,7 +62,7 @@ def check(cfg: DictConfig) -> tuple[Any, Take, str, tuple[int, str, str]]:
     if output.suffix not in HDF5:
         raise ValueError(f"output={output}, but it must end in {', '.join(HDF5)}")
     check_output("output", output, {key: cfg[key] for key in ("input", "result")}, is_vectors)
-    surveyed, encoder = survey(cfg.input), build.encoder(cfg)
+    surveyed, encoder = survey(cfg.input), encoders.encoder(cfg)
     return encoder, *taker(cfg, encoder), surveyed
 
 
@@ -104,7 +104,7 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
         mix.weights.copy_(torch.tensor(learned["shares"]).log())
         mix.gamma.fill_(learned["gamma"])
     described = f"mix {mix.layers} {mix.shares.tolist()} {mix.gamma.item()} norm {norm}"
-    mix.to(build.device(cfg))
+    mix.to(hardware.device(cfg))
 
     def mixed(layers: Float[Tensor, "L T D"]) -> Float[Tensor, "T D"]:
         every_word = torch.ones(1, layers.shape[1], dtype=torch.bool, device=layers.device)

@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config import build, inputs
+from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
@@ -29,7 +29,8 @@ TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of train
 def evaluate(cfg: DictConfig) -> dict[str, float]:
     """Return the figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1.
 
-    On the checkpoint's own test file they equal those of its training run.
+    On the checkpoint's own test file they equal those of its training run, but for the rounding of
+    layers in a store with `store.dtype=float16`: an evaluation runs the encoder.
     """
     started, original = time.perf_counter(), cfg
     log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports
@@ -40,11 +41,11 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         begin(original, inputs.files(original))
     file, data = _data(cfg, module, vocab)
     extend(cfg, module, vocab, data.all_sentences)
-    trainer = build.trainer(cfg, [])
-    with build.fed(cfg, module, data):
-        begun = time.perf_counter()
-        figures = trainer.test(module, data, verbose=False)[0]
-        ended = time.perf_counter()
+    trainer = hardware.trainer(cfg, [])
+    data.feed(module.model.backbone)
+    begun = time.perf_counter()
+    figures = trainer.test(module, data, verbose=False)[0]
+    ended = time.perf_counter()
     metrics = {
         name.replace("test/", f"{cfg.split}/", 1): value
         for name, value in figures.items()
@@ -80,8 +81,8 @@ def _data(cfg: DictConfig, module: TaskModule, vocab: Vocab) -> tuple[Path, Task
         {"test": file},
         read={"test": read},
         collate=build.task_files(cfg).collate,
-        **build.batches(cfg),
-        num_workers=build.workers(cfg),
+        **build.bounds(cfg.fit),
+        num_workers=hardware.workers(cfg),
         vocab=vocab,
     )
     return file, data

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig
 
-from elmo_bench.config import build
+from elmo_bench.config import encoders
 from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, save
 from elmo_bench.encoders.vectors_file import notes
 from elmo_bench.files import check_output
@@ -40,8 +40,8 @@ def check(cfg: DictConfig) -> tuple[Path, Path, BiLm]:
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}, but it must end in {', '.join(SUFFIXES)}")
-    bilm = build.bilm(cfg)
-    weights = build.bilm_files(cfg)[1] if build.is_pretrained(cfg) else None
+    bilm = encoders.bilm(cfg)
+    weights = encoders.bilm_files(cfg)[1] if encoders.is_pretrained(cfg.encoder) else None
     if output.absolute().parent.is_dir():  # a missing folder is created
         inputs = {"encoder.weights": weights}
         check_output("output", output, inputs, lambda path: MARK in notes(path))

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from elmo_bench.config import build
+from elmo_bench.config import encoders, hardware
 from elmo_bench.encoders import encode, encode_each
 from elmo_bench.files import plain, watched
 from elmo_bench.text import chunks, read_sentences
@@ -26,7 +26,7 @@ def neighbours(cfg: DictConfig) -> list[tuple[float, str]]:
     everywhere.
     """
     encoder, layer, tokens, position = check(cfg)
-    encoder.to(build.device(cfg))
+    encoder.to(hardware.device(cfg))
     (layers,) = encode(encoder, [tokens], [layer])
     query = F.normalize(layers[0, position].float(), dim=0)
     best: dict[float, tuple[int, int, Sequence[str]]] = {}  # cosine -> sentence, position, words
@@ -54,7 +54,7 @@ def check(cfg: DictConfig) -> tuple[Any, int, list[str], int]:
     if Path(cfg.input).is_file():  # and no pipe, which can be read once
         for _ in read_sentences(cfg.input):
             pass
-    encoder = build.encoder(cfg)
+    encoder = encoders.encoder(cfg)
     layer = encoder.num_layers - 1 if cfg.layer == "top" else cfg.layer
     if layer not in range(encoder.num_layers):
         raise ValueError(f"layer={cfg.layer}, but it must be top or 0 to {encoder.num_layers - 1}")

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from elmo_bench.config import build
+from elmo_bench.config import encoders, hardware
 from elmo_bench.files import Bars
 from elmo_bench.lm import LanguageModel, add, load_language_model, sentence_likelihoods
 from elmo_bench.text import read_sentences
@@ -25,7 +25,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     vocabulary. They are predicted as <UNK>, which makes texts with many of them look easier. Blank
     lines are skipped.
     """
-    model = check(cfg).to(build.device(cfg))
+    model = check(cfg).to(hardware.device(cfg))
     totals, words, unknown, sentences = dict.fromkeys(model.directions, 0.0), 0, 0, 0
     columns = [SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()]
     with Bars(*columns, console=Console(stderr=True)) as bars:
@@ -50,7 +50,7 @@ def check(cfg: DictConfig) -> LanguageModel:
     """
     if Path(cfg.input).is_file() and not sum(map(bool, read_sentences(cfg.input))):
         raise ValueError(f"input={cfg.input} contains only blank lines")
-    files = build.bilm_files(cfg)
+    files = encoders.bilm_files(cfg)
     plain = {"encoder.pretrained": True, "encoder.precision": "float32", "elmo.adapt": False}
     for key, wanted in plain.items():
         if (value := OmegaConf.select(cfg, key, default=wanted)) != wanted:

@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from elmo_bench.config import build
+from elmo_bench.config import build, hardware
 from elmo_bench.config.checkpoint import extend, restore
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.text import Vocab, read_lines, read_objects
@@ -36,9 +36,9 @@ def predict(cfg: DictConfig) -> None:
     cfg, module, vocab, records, data = check(cfg)
     render = build.optional(build.task_files(cfg), "render", "job=predict")
     extend(cfg, module, vocab, data.all_sentences)
-    trainer = build.trainer(cfg, [])
-    with build.fed(cfg, module, data):
-        trainer.predict(module, data, return_predictions=False)
+    trainer = hardware.trainer(cfg, [])
+    data.feed(module.model.backbone)
+    trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
         rendered = [
             render(example, module.predictions[k])
@@ -60,8 +60,8 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
         {"test": Path(cfg.input)},
         read={"test": partial(_parse, parse, records)},
         collate=task.collate,
-        **build.batches(cfg),
-        num_workers=build.workers(cfg),
+        **build.bounds(cfg.fit),
+        num_workers=hardware.workers(cfg),
         vocab=vocab,
     )
     return cfg, module, vocab, records, data

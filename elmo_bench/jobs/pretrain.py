@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from elmo_bench import COMMAND, training
-from elmo_bench.config.build import device
+from elmo_bench.config.hardware import device
 from elmo_bench.config.inputs import instantiate
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.files import (

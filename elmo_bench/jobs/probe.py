@@ -14,7 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from elmo_bench.config import build, inputs
+from elmo_bench.config import encoders, hardware, inputs
 from elmo_bench.encoders.probing import (
     Sentence,
     Training,
@@ -43,7 +43,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     torch.manual_seed(cfg.seed)  # for encoders with random weights
     encoder, paths, sentences, names = check(cfg)
     fingerprint = encoder.fingerprint()
-    encoder.to(build.device(cfg))
+    encoder.to(hardware.device(cfg))
     seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
     measured = _measured(cfg, encoder, sentences, names, seeds)
     content = {
@@ -75,7 +75,7 @@ def _measured(
     seeds: Sequence[int],
 ) -> dict[str, Any]:
     """Return the figures of each property."""
-    training = Training(cfg.probe.steps, cfg.probe.lr, build.device(cfg))
+    training = Training(cfg.probe.steps, cfg.probe.lr, hardware.device(cfg))
     num_probes = sum(1 if name == "sense" else len(seeds) for name in names) * encoder.num_layers
     with Bars() as progress:
         bar = progress.add_task("the encoder reads", total=sum(map(len, sentences.values())))
@@ -106,7 +106,7 @@ def check(
             f"data.files: {paths['train']} and {paths['test']} share no property to probe; both "
             "must have parts of speech, chunks, entities or senses of predicates"
         )
-    return build.encoder(cfg), paths, sentences, names
+    return encoders.encoder(cfg), paths, sentences, names
 
 
 def _about(

@@ -14,11 +14,6 @@ def report(cfg: DictConfig) -> None:
     """Write the tables over all runs below `runs` to the files of `output`, and print them."""
     settings, outputs, built = check(cfg)
     reports.write_files(outputs, built.reports, built.origin, settings["title"])
-    if "wandb" in (loggers := settings.get("logger") or {}):
-        from elmo_bench.training import wandb_logger  # imports torch: 2 s
-
-        options = {key: value for key, value in loggers["wandb"].items() if key != "_target_"}
-        wandb_logger.keep(outputs, **options | {"job_type": "report", "tags": [], "save_dir": "."})
     # Print last, since a closed pipe (`| head`) ends the process.
     reports.show(built.reports, Console(emoji=False))
 
@@ -27,16 +22,8 @@ def check(cfg: DictConfig) -> tuple[dict[str, Any], list[Path], reports.Built]:
     """Return the settings, the files to write, and what they will say."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     outputs = reports.checked_outputs(settings)
-    loggers = settings.get("logger") or {}
-    if "wandb" in loggers and not outputs:
-        raise ValueError(
-            "logger=wandb uploads the files of a report, but output is empty: set "
-            "output=report.html"
-        )
-    if "wandb" in loggers:
-        from elmo_bench.training import wandb_logger
-
-        wandb_logger.check_installed()
+    if "wandb" in (settings.get("logger") or {}):
+        raise ValueError("logger=wandb is for job=train: leave it out")
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
     command = "" if overrides is None else reports.typed(overrides)
     return settings, outputs, reports.build_tables(settings, command)

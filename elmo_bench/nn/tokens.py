@@ -25,10 +25,8 @@ class Tokens(NamedTuple):
     """Word numbers and a mask of words, the words' characters if x_k reads them, and what ELMo
     reads: the layers, their rows on the device, or the encoder's inputs.
 
-    The data loader makes characters and ELMo's part from the `sentences`, which it leaves out.
-    `num_chars` is the number of characters of each word, including begin and end, and 0 past a
-    sentence. It and the `lengths` of sentences stay on the host, so that reading them does not wait
-    for the device.
+    The data loader makes characters and ELMo's part from the `sentences`, which it leaves out. The
+    `lengths` of sentences stay on the host, so that reading them does not wait for the device.
     """
 
     words: Int[Tensor, "B T"]
@@ -36,40 +34,31 @@ class Tokens(NamedTuple):
     lengths: Int[np.ndarray, " B"]
     sentences: Sequence[Sequence[str]] | None = None
     chars: Int[Tensor, "B T C"] | None = None
-    num_chars: Int[np.ndarray, "B T"] | None = None
     elmo: Any = None
 
     def with_chars(self) -> "Tokens":
         """Add the words' characters, unless they are there."""
         if self.chars is not None:
             return self
-        chars = char_ids(self.sentences or ())
-        num_chars = ((chars > 0) & (chars != PAD)).sum(-1).numpy()
-        # Cut the padding after the longest word.
-        shown = chars[..., : num_chars.max(initial=1)].contiguous()
-        return self._replace(chars=shown, num_chars=num_chars)
+        return self._replace(chars=char_ids(self.sentences or ()))
 
     def cut(self, rows: slice | Sequence[int], length: int) -> "Tokens":
         """Return the sentences `rows` (a slice or numbers), cut after `length` words.
 
         An encoder still reads whole sentences.
         """
-        if self.sentences is not None and self.chars is None:
-            return self.with_chars().cut(rows, length)
 
         def on(part: Tensor) -> Any:
             return rows if isinstance(rows, slice) else to_device(torch.tensor(rows), part)
 
         words, mask = (part[on(part), :length] for part in (self.words, self.mask))
-        lengths = self.lengths[rows].clip(max=length)
-        sentences, chars, num_chars = self.sentences, self.chars, self.num_chars
+        lengths, sentences, chars = self.lengths[rows].clip(max=length), self.sentences, self.chars
         if sentences is not None:
             numbers = range(len(sentences))[rows] if isinstance(rows, slice) else rows
-            sentences = [sentences[number] for number in numbers]
-        if chars is not None and num_chars is not None:
-            num_chars = num_chars[rows, :length]
-            chars = chars[on(chars), :length, : num_chars.max(initial=1)]
-        return Tokens(words, mask, lengths, sentences, chars, num_chars, self._cut_elmo(on, length))
+            sentences, chars = [sentences[k] for k in numbers], self.with_chars().chars
+        if chars is not None:
+            chars = chars[on(chars), :length]
+        return Tokens(words, mask, lengths, sentences, chars, self._cut_elmo(on, length))
 
     def _cut_elmo(self, on: Callable[[Tensor], Any], length: int) -> Any:
         match self.elmo:
@@ -101,21 +90,21 @@ def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
 
 @lru_cache(maxsize=1 << 17)
 def _characters(word: str) -> Int[np.ndarray, " C"]:
-    ids = np.full(WORD_BYTES + 2, PAD, dtype=np.int64)
     content = [byte + 1 for byte in word.encode("utf-8", "replace")[:WORD_BYTES]]
-    ids[: len(content) + 2] = [BEGIN_WORD, *content, END_WORD]
-    return ids
+    return np.array([BEGIN_WORD, *content, END_WORD])
 
 
 def char_ids(sentences: Sequence[Sequence[str]]) -> Int[Tensor, "B T C"]:
     """Return the character ids of each word: UTF-8 bytes between begin and end; 0 past a sentence.
 
-    >>> char_ids([["a", "bc"], ["d"]])[:, :, :4].tolist()
+    >>> char_ids([["a", "bc"], ["d"]]).tolist()
     [[[259, 98, 260, 261], [259, 99, 100, 260]], [[259, 101, 260, 261], [0, 0, 0, 0]]]
     """
-    longest = max(map(len, sentences), default=0)
-    ids = np.zeros((len(sentences), longest, WORD_BYTES + 2), dtype=np.int64)
-    for row, sentence in zip(ids, sentences, strict=True):
-        for number, word in enumerate(sentence):
-            row[number] = _characters(word)
+    characters = [[_characters(word) for word in sentence] for sentence in sentences]
+    width = max((len(word) for row in characters for word in row), default=1)
+    ids = np.zeros((len(sentences), max(map(len, sentences), default=0), width), dtype=np.int64)
+    for numbers, row in zip(ids, characters, strict=True):
+        for number, word in zip(numbers, row, strict=False):
+            number[:] = PAD
+            number[: len(word)] = word
     return torch.from_numpy(ids)

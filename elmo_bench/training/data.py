@@ -1,4 +1,4 @@
-"""Examples of a task, in batches of similar length."""
+"""Examples of a task, and the batches that a model reads."""
 
 import itertools
 import logging
@@ -11,18 +11,17 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
-import torch.distributed as dist
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 
 from elmo_bench.elmo import LayerRows, Layers
 from elmo_bench.encoders import LayerStore
 from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import Vocab, types
 
+from .batches import LengthBatches, Loader
 from .log import is_first
 
 log = logging.getLogger(__name__)
-LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
 
 
 @runtime_checkable
@@ -49,94 +48,6 @@ class Numbered(NamedTuple):
     batch: Any
 
 
-class LengthBatches(Sampler[list[int]]):
-    """Batches of examples of similar length, shuffled in each epoch of training.
-
-    A batch has `batch_size` examples, or fewer if these would exceed `batch_tokens` (examples times
-    the length of the longest) or `batch_scores` attention scores (examples times length squared).
-    The length of an example is the sum of its sentences' lengths, so with padding between these a
-    batch may have more tokens. An example that exceeds a limit is a batch of its own. Every epoch
-    has the same number of batches. Several processes share the batches: in training each gets the
-    same number (the first batches are repeated if necessary), in evaluation every example occurs
-    exactly once. Training begins at `start`: an epoch, and the number of its batches that this
-    process has already seen.
-    """
-
-    def __init__(
-        self,
-        lengths: Sequence[int],
-        batch_size: int,
-        *,
-        batch_tokens: int | None = None,
-        batch_scores: int | None = None,
-        shuffle_seed: int | None = None,
-        start: tuple[int, int] = (0, 0),
-    ) -> None:
-        self.lengths, self.shuffle_seed = lengths, shuffle_seed
-        self.epoch, self.seen = start
-        self.rank, self.world = 0, 1
-        if dist.is_initialized():
-            self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        if shuffle_seed is None:  # give each process a batch
-            batch_size = min(batch_size, max(1, len(lengths) // self.world))
-        # The greatest length at each position of the order, given the noise.
-        stray = 1.0 if shuffle_seed is None else (1 + LENGTH_NOISE) / (1 - LENGTH_NOISE)
-        longest = [stray * length for length in sorted(lengths)]
-        self.sizes = batch_sizes(longest, batch_size, batch_tokens, batch_scores)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        shuffled = self.shuffle_seed is not None
-        rng = random.Random(f"{self.shuffle_seed} {self.epoch}")
-        spread = LENGTH_NOISE if shuffled else 0.0
-        noise = [rng.uniform(1 - spread, 1 + spread) for _ in self.lengths]
-        order = iter(sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k]))
-        batches = [list(itertools.islice(order, size)) for size in self.sizes]
-        if shuffled:
-            rng.shuffle(batches)
-            batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
-        left = batches[self.rank :: self.world][self.seen :]
-        # Count an epoch at its first batch: a loader with workers makes two iterators and uses one.
-        self.epoch, self.seen = self.epoch + 1, 0
-        yield from left
-
-    def __len__(self) -> int:
-        if self.shuffle_seed is not None:
-            return -(-len(self.sizes) // self.world)
-        return len(range(self.rank, len(self.sizes), self.world))
-
-
-def batch_sizes(
-    lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None
-) -> list[int]:
-    """Return the sizes of batches of examples sorted by length, each padded to its longest example.
-
-    >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
-    ([3, 3], [3, 1, 1, 1])
-    """
-    sizes: list[int] = []
-    for length in lengths:
-        size = sizes[-1] + 1 if sizes else 1
-        too_many_tokens = tokens and size * length > tokens
-        too_many_scores = scores and size * length**2 > scores
-        is_full = size > most or too_many_tokens or too_many_scores
-        if is_full or not sizes:
-            sizes.append(1)
-        else:
-            sizes[-1] = size
-    return sizes
-
-
-class Loader(DataLoader):
-    """A loader that draws a random number at the start of each epoch, as torch does without
-    workers, so that dropout is the same with any number of workers.
-    """
-
-    def __iter__(self) -> Any:
-        if self.num_workers:  # without workers, torch's iterator draws it
-            torch.empty((), dtype=torch.int64).random_()
-        return super().__iter__()
-
-
 class TaskData(pl.LightningDataModule):
     """The training, development and test examples of one task, or of some of these splits.
 
@@ -144,8 +55,8 @@ class TaskData(pl.LightningDataModule):
     groups of training examples, sampled with `seed`. With `overfit`, that number of training
     examples is both the training and the development set, and there is no test set. Everything is
     read, and so checked, before training starts. Examples may have the labels of the training
-    examples, or those of `vocab` if a model has already been trained. `feed` says what the `Tokens`
-    of a batch contain.
+    examples, or those of `vocab` if a model has already been trained. `bounds` are those of
+    `LengthBatches`. `feed` says what the `Tokens` of a batch contain.
     """
 
     def __init__(
@@ -154,21 +65,14 @@ class TaskData(pl.LightningDataModule):
         *,
         read: Mapping[str, Callable[[Path], Iterator[Example]]],
         collate: Callable[[Sequence[Example], Vocab], Any],
-        batch_size: int,
-        batch_tokens: int | None = None,
-        batch_scores: int | None = None,
         fraction: float = 1.0,
         overfit: int | None = None,
         seed: int = 0,
         num_workers: int = 0,
         vocab: Vocab | None = None,
+        **bounds: Any,
     ) -> None:
         super().__init__()
-        bounds: dict[str, Any] = {
-            "batch_size": batch_size,
-            "batch_tokens": batch_tokens,
-            "batch_scores": batch_scores,
-        }
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
         self.start = 0, 0  # epoch and number of its batches done when training starts
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
@@ -198,19 +102,19 @@ class TaskData(pl.LightningDataModule):
         store's layers, their rows if the device has the layers, or without a store the encoder's
         input. Logs how many words have no vector in a table of word vectors.
         """
-        self.complete = partial(
-            _complete,
-            reads_chars=getattr(backbone.embed, "reads_chars", True),
-            elmo=backbone.elmo.prepare
-            if store is None
-            else partial(_stored, store, on_device=backbone.elmo.device_layers is not None),
-        )
-        if is_first() and backbone.elmo.mixes and hasattr(backbone.elmo.encoder, "has_vector"):
-            _tell_of_zeros(backbone.elmo.encoder.has_vector, self.all_sentences)
+        elmo: Any = backbone.elmo
+        read = elmo.prepare
+        if store is not None:
+            read = partial(_stored, store, on_device=elmo.device_layers is not None)
+        reads_chars = getattr(backbone.embed, "reads_chars", True)
+        self.complete = partial(_complete, reads_chars=reads_chars, elmo=read)
+        if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):
+            _tell_of_zeros(elmo.encoder.has_vector, self.all_sentences)
 
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
         lengths = [sum(map(len, example.sentences)) for example in examples]
+        device = None if self.trainer is None else self.trainer.strategy.root_device.type
         return Loader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
@@ -220,8 +124,7 @@ class TaskData(pl.LightningDataModule):
             # Workers are made once a process, and their seed is drawn then: not from the model's
             # random numbers, or a run that goes on would have others.
             generator=torch.Generator() if self.num_workers else None,
-            pin_memory=self.trainer is not None
-            and self.trainer.strategy.root_device.type == "cuda",
+            pin_memory=device == "cuda",
         )
 
     def train_dataloader(self) -> DataLoader:
@@ -233,22 +136,7 @@ class TaskData(pl.LightningDataModule):
     def test_dataloader(self) -> DataLoader:
         return self._loader("test")
 
-    def predict_dataloader(self) -> DataLoader:
-        return self._loader("test")
-
-
-def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
-    """Return the number of each example's cluster, from 0, and the unit of a cluster.
-
-    A cluster is the largest unit of `group` of which there are several: a file whose only document
-    is the whole file names no documents. The unit is "cluster" if the examples lack `units`.
-    """
-    depth = len(examples[0].group)
-    parts = [[example.group[:size] for example in examples] for size in range(1, depth + 1)]
-    level = next((k for k, part in enumerate(parts) if len({*part}) > 1), depth - 1)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(parts[level]))}
-    units = getattr(examples[0], "units", ("cluster",) * depth)
-    return [numbers[group] for group in parts[level]], units[level]
+    predict_dataloader = test_dataloader
 
 
 def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
@@ -269,12 +157,10 @@ def _collate(
     numbers: list[int],
 ) -> Numbered:
     batch = collate([examples[number] for number in numbers], vocab)
-    if complete is None:
-        return Numbered(numbers, batch)
-    parts = {
-        name: complete(part) for name, part in batch._asdict().items() if isinstance(part, Tokens)
-    }
-    return Numbered(numbers, batch._replace(**parts))
+    if complete is not None:
+        parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
+        batch = batch._replace(**{name: complete(part) for name, part in parts.items()})
+    return Numbered(numbers, batch)
 
 
 def _complete(
@@ -296,15 +182,13 @@ def _stored(
 def _tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:
     """Log how many words have no vector, as a warning if most have none."""
     counts = Counter(itertools.chain.from_iterable(sentences))
-    lacking = sorted((w for w in counts if not has_vector(w)), key=lambda w: (-counts[w], w))
+    lacking = Counter({word: n for word, n in counts.items() if not has_vector(word)})
     if lacking:
-        number, total = sum(counts[word] for word in lacking), counts.total()
+        number, total = lacking.total(), counts.total()
+        some = ", ".join(repr(word) for word, _ in lacking.most_common(5))
         log.log(
             logging.WARNING if 2 * number > total else logging.INFO,
-            "the encoder returns zeros for %s of %s words, such as %s",
-            f"{number:,}",
-            f"{total:,}",
-            ", ".join(map(repr, lacking[:5])),
+            f"the encoder returns zeros for {number:,} of {total:,} words, such as {some}",
         )
 
 

@@ -30,7 +30,6 @@ class EpochLines(Callback):
         self.earlier = 0.0  # seconds that earlier, killed processes of the run took
         self.start: float | None = None  # start of a run of training batches; None outside them
         self.is_scored = False  # whether dev was scored in this epoch
-        self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
 
     @property
     def total(self) -> float:
@@ -39,11 +38,11 @@ class EpochLines(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.begun = self.start = time.perf_counter()
+        self.lines = Lines()  # progress of this epoch
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.on_train_start(trainer, pl_module)
         self.is_scored = False
-        self.lines = Lines()
 
     def on_train_batch_start(self, *_: Any) -> None:
         if self.start is None:  # after a look at dev within the epoch
@@ -57,36 +56,32 @@ class EpochLines(Callback):
             self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.seconds, self.start, self.is_scored = self._spent(), None, True
-        self.lines = Lines()
+        self._pause()
+        self.is_scored = True
 
-    def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def _pause(self) -> None:
+        if self.start is not None:
+            self.seconds += time.perf_counter() - self.start
+        self.start = None
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._pause()
+        figure = mark = ""
+        if self.is_scored:
+            value = float(trainer.callback_metrics[self.monitor])
+            figure = f"   {self.monitor} {100 * value:5.2f}"
+            mark = "  best so far" if value > self.best else ""
+            self.best = max(value, self.best)
         if trainer.is_global_zero:
-            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
-
-    on_test_batch_end = on_validation_batch_end
-
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.lines = Lines()
-
-    def _spent(self) -> float:
-        return self.seconds + (0.0 if self.start is None else time.perf_counter() - self.start)
+            epoch = f"epoch {trainer.current_epoch + 1:2d} of at most {trainer.max_epochs}"
+            loss = f"train/loss {float(trainer.callback_metrics['train/loss']):7.3f}"
+            seconds = time.perf_counter() - self.begun
+            log.info(f"{epoch}   {loss}{figure}   {seconds:4.1f} s{mark}")
 
     def state_dict(self) -> dict[str, float]:
-        return {
-            "best": self.best,
-            "seconds": self._spent(),
-            "total": self.total,
-            "is_scored": self.is_scored,
-        }
+        now = 0.0 if self.start is None else time.perf_counter() - self.start
+        state = {name: getattr(self, name) for name in ("best", "total", "is_scored")}
+        return state | {"seconds": self.seconds + now}
 
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
@@ -95,23 +90,3 @@ class EpochLines(Callback):
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]
             self.earlier, self.is_scored = state["total"], state["is_scored"]
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.seconds, self.start = self._spent(), None
-        figure, mark = "", ""
-        if self.is_scored:
-            value = float(trainer.callback_metrics[self.monitor])
-            figure = f"   {self.monitor} {100 * value:5.2f}"
-            mark = "  best so far" if value > self.best else ""
-            self.best = max(value, self.best)
-        if not trainer.is_global_zero:
-            return
-        log.info(
-            "epoch %2d of at most %d   train/loss %7.3f%s   %4.1f s%s",
-            trainer.current_epoch + 1,
-            trainer.max_epochs,
-            float(trainer.callback_metrics["train/loss"]),
-            figure,
-            time.perf_counter() - self.begun,
-            mark,
-        )

@@ -1,20 +1,20 @@
 """Metrics that several tasks share.
 
 Their states are sums, so several processes get the figure of the whole corpus. SpanF1 and Accuracy
-sum integer counts, exactly; MeanLoss and MeanNorms sum floats.
+sum integer counts, exactly; Mean sums floats.
 
 `by_example` returns four counts of each example and score, for significance tests: the numerator
 and denominator of recall, then of precision. A figure is the mean over the S scores of the harmonic
 mean of recall and precision; accuracy has the same ratio twice.
 
 Axes: N examples, S scores (3 for CoNLL's F1 of coreference, else 1), K types and one row for
-others; L layers, B batch, T tokens, D features of the encoder.
+others.
 """
 
 from collections.abc import Iterable, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -96,52 +96,28 @@ class SpanF1(Metric):
         return figures
 
 
-class MeanLoss(Metric):
-    """The mean over examples of batch means, without waiting for the GPU.
+class Mean(Metric):
+    """The mean over items of batches' sums, without waiting for the GPU.
 
     (torchmetrics' `MeanMetric` ignores the weights if it does not check for NaN.)
     """
 
     full_state_update = False
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.total: torch.Tensor
-        self.count: torch.Tensor
-        self.add_state("total", torch.zeros(()), dist_reduce_fx="sum")
-        self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
-
-    def update(self, mean: Float[Tensor, ""], examples: int) -> None:
-        """Add the mean loss of a batch."""
-        self.total += mean * examples
-        self.count += examples
-
-    def compute(self) -> Float[Tensor, ""]:
-        """Return the mean; 0 without examples."""
-        return self.total / self.count.clamp(min=1)
-
-
-class MeanNorms(Metric):
-    """The mean norm of each layer's vectors, since the share of a layer with long vectors has more
-    effect.
-    """
-
-    full_state_update = False
-
-    def __init__(self, num_layers: int) -> None:
+    def __init__(self, *shape: int, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.sums: torch.Tensor
         self.count: torch.Tensor
-        self.add_state("sums", torch.zeros(num_layers, dtype=torch.double), dist_reduce_fx="sum")
+        self.add_state("sums", torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
-    def update(self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]) -> None:
-        """Add the words of a batch."""
-        self.sums += (layers.norm(dim=-1) * mask).sum((1, 2))
-        self.count += mask.sum()
+    def update(self, sums: Float[Tensor, "*shape"], count: int | Tensor) -> None:
+        """Add the sums over the items of a batch, and their number."""
+        self.sums += sums
+        self.count += count
 
-    def compute(self) -> Float[Tensor, " L"]:
-        """Return the mean of each layer; 0 without words."""
+    def compute(self) -> Float[Tensor, "*shape"]:
+        """Return the means; 0 without items."""
         return self.sums / self.count.clamp(min=1)
 
 

@@ -1,62 +1,96 @@
-"""Beside the optimizer: schedules of the learning rate, as factors of each parameter group's own
-rate, and an exponential moving average of the weights.
+"""What the optimizer trains at which rate: parameter groups, schedules of the learning rate, as
+factors of each group's own rate, and an exponential moving average of the weights.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import torch
 from annotated_types import Ge, Gt, Lt
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from elmo_bench.elmo import FineTuning
 from elmo_bench.files import Dropout, Number
 
 CURRENT = "current_weights"  # checkpoint key of the weights to resume training with
 
 
-@dataclass(frozen=True)
-class LinearWarmup:
+def parameter_groups(
+    module: nn.Module,
+    finetuning: FineTuning,
+    encoder: Sequence[Sequence[nn.Parameter]],
+    logits: Collection[nn.Parameter] = (),
+    mix_lr: float | None = None,
+) -> list[dict[str, Any]]:
+    """Return the trained parameters of a module: the task's own; the groups of its encoder from the
+    top down, each with its learning rate; and the mixes' logits if `mix_lr` is given.
+    """
+    lrs = finetuning.lrs(len(encoder))
+    rates = {p: lr for group, lr in zip(encoder, lrs, strict=True) for p in group}
+    apart = set(logits) if mix_lr is not None else set()
+    trained = [p for p in module.parameters() if p.requires_grad]
+    own = [p for p in trained if p not in apart and p not in rates]
+    groups: list[dict[str, Any]] = [{"params": own, "name": "model"}]
+    for below, lr in enumerate(dict.fromkeys(lrs)):
+        name = "encoder" if finetuning.lr_decay == 1 else f"encoder-{below}"
+        some = [p for p in trained if rates.get(p) == lr]
+        groups.append({"params": some, "lr": lr, "name": name})
+    if some := [p for p in trained if p in apart]:
+        groups.append({"params": some, "lr": mix_lr, "name": "mix"})
+    return groups
+
+
+def decaying(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Split a parameter group in two: weights with two or more axes, which decay, and all others
+    (norms, biases, the mix), which do not.
+    """
+    weights = [p for p in group["params"] if p.ndim > 1]
+    others = [p for p in group["params"] if p.ndim < 2]
+    exempt = {"weight_decay": 0.0, "name": f"{group['name']} without decay"}
+    parts = [group | {"params": weights}, group | {"params": others} | exempt]
+    return [part for part in parts if part["params"]]
+
+
+def linear_warmup(
+    optimizer: Optimizer, num_steps: int, *, warmup: Annotated[int | float, Ge(0), Lt(1)] = 0.1
+) -> LambdaLR:
     """Rise linearly from 0 during the first `warmup` share of all steps, then fall linearly to 0
     (Devlin et al. 2019); equal at each step to transformers' `get_linear_schedule_with_warmup`.
     """
+    rise = math.ceil(warmup * num_steps)
 
-    warmup: Dropout = 0.1
-
-    def __call__(self, optimizer: Optimizer, num_steps: int) -> LambdaLR:
-        return LambdaLR(optimizer, lambda step: self.share(step, num_steps))
-
-    def share(self, step: int, num_steps: int) -> float:
-        """Return the factor of the learning rate at a step, counted from 0."""
-        rise = math.ceil(self.warmup * num_steps)
+    def share(step: int) -> float:
         if step < rise:
             return step / rise
         return max(0.0, (num_steps - step) / max(1, num_steps - rise))
 
+    return LambdaLR(optimizer, share)
 
-@dataclass(frozen=True)
-class SlantedTriangular:
+
+def slanted_triangular(
+    optimizer: Optimizer,
+    num_steps: int,
+    *,
+    cut_frac: Annotated[Number, Gt(0), Lt(1)] = 0.1,
+    ratio: Annotated[int | float, Ge(1)] = 32,
+) -> LambdaLR:
     """Rise from 1/`ratio` to 1 during the first `cut_frac` of all steps, then fall back to it
     (Howard and Ruder 2018, equation 3).
     """
+    cut = max(1, math.floor(num_steps * cut_frac))
+    fall = max(1, num_steps - cut)  # the paper's cut * (1 / cut_frac - 1), up to rounding
 
-    cut_frac: Annotated[Number, Gt(0), Lt(1)] = 0.1
-    ratio: Annotated[Number, Ge(1)] = 32
-
-    def __call__(self, optimizer: Optimizer, num_steps: int) -> LambdaLR:
-        return LambdaLR(optimizer, lambda step: self.share(step, num_steps))
-
-    def share(self, step: int, num_steps: int) -> float:
-        """Return the factor of the learning rate at a step, counted from 0."""
-        cut = max(1, math.floor(num_steps * self.cut_frac))
-        fall = max(1, num_steps - cut)  # the paper's cut * (1 / cut_frac - 1), up to rounding
+    def share(step: int) -> float:
         height = step / cut if step < cut else max(0.0, 1 - (step - cut) / fall)
-        return (1 + height * (self.ratio - 1)) / self.ratio
+        return (1 + height * (ratio - 1)) / ratio
+
+    return LambdaLR(optimizer, share)
 
 
 class WeightAverage(Callback):

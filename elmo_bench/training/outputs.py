@@ -1,6 +1,7 @@
 """What a run leaves of its model besides the result: predictions, and counts of each example."""
 
 import platform
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from elmo_bench.files import atomic
 from elmo_bench.runs import number_of
 
-from .data import Example, clusters
+from .data import Example
 from .module import TaskModule
 
 
@@ -41,9 +42,8 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
     examples, predictions = _measured(examples, module)
     counts = metric.by_example(predictions, [example.gold for example in examples])
     arrays = {name: values.numpy() for name, values in counts.items()}
-    arrays["sentences"] = np.array(
-        [number_of(example.sentences) for example in examples], dtype=np.uint64
-    )
+    contents = [number_of(example.sentences) for example in examples]
+    arrays["sentences"] = np.array(contents, dtype=np.uint64)
     groups, unit = clusters(examples)
     arrays |= {"groups": np.array(groups), "unit": np.frombuffer(unit.encode(), np.uint8)}
     path.parent.mkdir(exist_ok=True)
@@ -58,6 +58,20 @@ def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Exa
     return [examples[number] for number in numbers], predictions
 
 
+def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
+    """Return the number of each example's cluster, from 0, and the unit of a cluster.
+
+    A cluster is the largest unit of `group` of which there are several: a file whose only document
+    is the whole file names no documents. The unit is "cluster" if the examples lack `units`.
+    """
+    depth = len(examples[0].group)
+    parts = [[example.group[:size] for example in examples] for size in range(1, depth + 1)]
+    level = next((k for k, part in enumerate(parts) if len({*part}) > 1), depth - 1)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(parts[level]))}
+    units = getattr(examples[0], "units", ("cluster",) * depth)
+    return [numbers[group] for group in parts[level]], units[level]
+
+
 def device_name(module: TaskModule) -> str:
     """Return the name of the GPU, or of the processor with its instruction set and threads.
 
@@ -65,22 +79,12 @@ def device_name(module: TaskModule) -> str:
     """
     if module.device.type != "cpu":
         return torch.cuda.get_device_name()
+    about, name = Path("/proc/cpuinfo"), platform.processor() or platform.machine()
+    if about.exists() and (found := re.search(r"model name\s*: (.+)", about.read_text())):
+        name = found[1]
     threads = torch.get_num_threads()
-    return (
-        f"{_processor()}, {torch.backends.cpu.get_cpu_capability()}, "
-        f"{threads} thread{'s' if threads > 1 else ''}"
-    )
-
-
-def _processor() -> str:
-    fields: dict[str, str] = {}
-    if (path := Path("/proc/cpuinfo")).exists():
-        lines = (line.partition(":") for line in path.read_text().partition("\n\n")[0].splitlines())
-        fields = {key.strip(): value.strip() for key, _, value in lines}
-    name = fields.get("model name") or platform.processor() or platform.machine()
-    if {"cpu family", "model"} <= fields.keys():
-        name += f", family {fields['cpu family']}, model {fields['model']}"
-    return name
+    plural = "s" if threads > 1 else ""
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}, {threads} thread{plural}"
 
 
 def count_parameters(module: TaskModule) -> dict[str, int]:

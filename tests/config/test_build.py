@@ -2,8 +2,7 @@
 
 import pytest
 
-from elmo_bench.config import build
-from elmo_bench.files import progress
+from elmo_bench.config import build, hardware
 from elmo_bench.runs import machine
 from elmo_bench.text import Vocab
 from tests.conftest import composed
@@ -19,15 +18,6 @@ def test_word_vectors(tmp_path):
         "\u00e9t\u00e9": [5, 6],
     }
     assert {vector.dtype.name for vector in vectors.values()} == {"float32"}
-
-
-def test_the_reading_of_word_vectors_says_how_far_it_is(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(progress, "PAUSE", 0.0)  # seconds between two lines
-    caplog.set_level("INFO")
-    (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\na 5 6\n")
-    cfg = composed(f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}")
-    assert build.vectors(cfg, ["the"])["the"].tolist() == [1, 2]
-    assert caplog.messages[-1] == "vocab.vectors, lines: 3 so far"
 
 
 @pytest.mark.parametrize(
@@ -61,9 +51,9 @@ def test_more_processes_than_cores(tiny, monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 4)
     many = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=5"]
     with pytest.raises(ValueError, match=r"trainer.devices=5, but only 4 cores.*oversubscribe"):
-        build.trainer(tiny(*many), [])
-    assert build.trainer(tiny(*many, "oversubscribe=true"), []).num_devices == 5
-    assert build.trainer(tiny(*many, "trainer.devices=4"), []).num_devices == 4
+        hardware.trainer(tiny(*many), [])
+    assert hardware.trainer(tiny(*many, "oversubscribe=true"), []).num_devices == 5
+    assert hardware.trainer(tiny(*many, "trainer.devices=4"), []).num_devices == 4
 
 
 @pytest.mark.parametrize(

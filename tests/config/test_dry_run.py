@@ -79,7 +79,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ("data.size=2 trainer.devices=99 trainer.accelerator=cpu", "but only"),
         pytest.param(
             "data.size=2 trainer=gpu",
-            "trainer.accelerator=gpu trainer.devices=1: No supported gpu",
+            "trainer.accelerator=gpu trainer.devices=1: `CUDAAccelerator` can not run",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"),
         ),
     ],
@@ -90,21 +90,6 @@ def test_what_a_run_refuses_a_dry_run_refuses(folder, command, said):
         dry_run(folder, command)
     kept = {path for path in {*folder.rglob("*")} - before if "cache" not in path.parts}
     assert kept == set()
-
-
-@pytest.mark.parametrize(
-    ("command", "warned"),
-    [
-        ("encoder=none elmo.mix=top data.size=2", "encoder=none has no layers, so elmo.mix has no"),
-        (
-            f"{FILES}{{d}}/train.conll data.files.test={{d}}/dev.conll",
-            "data.files.dev is the train",
-        ),
-    ],
-)
-def test_what_a_dry_run_warns_of(folder, command, warned, caplog):
-    assert "examples" in dry_run(folder, command)
-    assert warned in caplog.text
 
 
 @pytest.mark.parametrize(

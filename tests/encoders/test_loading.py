@@ -1,8 +1,5 @@
 """What `elmo_bench` itself offers: `load_encoder` and `encode`."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,32 +29,3 @@ def test_loading():
         FileNotFoundError, match=r"huge: not a biLM that ships with elmo-bench \(.*mini.*\)"
     ):
         load_encoder("huge")
-
-
-WRONG = {
-    "encoder.precision=bf16, but it must be float32 or bfloat16": ("mini", "precision"),
-    "encoder.lowercase=no, but it must be true, false or fallback": ("vectors.txt", "lowercase"),
-    "encoder.pooling=middle, but it must be first, last or mean": ("any", "pooling"),
-    "encoder.dtype=float64, but it must be float32, bfloat16 or float16": ("any", "dtype"),
-}
-SCRIPT = """
-import sys
-from elmo_bench import load_encoder
-try:
-    load_encoder(sys.argv[1], **{sys.argv[2]: sys.argv[3]})
-except ValueError as error:
-    print(error)
-"""
-
-
-@pytest.mark.parametrize("said", WRONG)
-def test_a_setting_that_an_encoder_does_not_have(tmp_path, said):
-    """In a process without jaxtyping's checks, as a notebook is."""
-    (tmp_path / "vectors.txt").write_text("word 1 2\n")
-    value = said.partition("=")[2].partition(",")[0]
-    arguments = [sys.executable, "-c", SCRIPT, *WRONG[said], value]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == said

@@ -10,16 +10,16 @@ import resource
 import shutil
 import threading
 from collections import namedtuple
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from elmo_bench.elmo import Elmo, LayerRows, Layers
-from elmo_bench.encoders import LayerStore, build_store, find_store
+from elmo_bench.encoders import build_store
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.encoders.static import WordVectors
-from elmo_bench.files import remove_unheld
 
 OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
 SENTENCES = [
@@ -37,14 +37,12 @@ def bilm():
 
 
 def test_only_the_process_that_computes_moves_the_encoder(bilm, monkeypatch, tmp_path):
-    """To its own device, whose memory is free again afterwards."""
-    moves = []
+    """To its own device."""
+    moves, device = [], torch.device("cuda", 1)
     monkeypatch.setattr(bilm, "to", moves.append)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: moves.append("empty"))
-    device = torch.device("cuda", 1)
     for _ in range(2):
         build_store(bilm, SENTENCES, [0, 2], tmp_path, device=device).close()
-        assert moves == [device, torch.device("cpu"), "empty"]
+        assert moves == [device]
 
 
 @pytest.fixture
@@ -80,17 +78,11 @@ def test_the_layers_of_the_bilm(bilm, tmp_path, dtype, tolerance):
 def test_the_layers_on_a_device(bilm, tmp_path, dtype):
     """The same bits, of the chosen layers, and nothing at padding."""
     store = build_store(bilm, SENTENCES, [2, 0], tmp_path, dtype=dtype)
-    there = store.on(torch.device("cpu"))
-    assert there.layers.nbytes == store.num_bytes + 2 * 8 * there.layers.itemsize
-    rows = store.rows([SENTENCES[3], SENTENCES[0], SENTENCES[4], []])
-    assert there(rows).dtype == store(rows).dtype
-    assert torch.equal(there(rows), store(rows))
-
-
-def test_nothing_but_the_chosen_layers(bilm, tmp_path):
     elmo = Elmo(bilm, mix=[2, 0])
-    store = build_store(bilm, SENTENCES, elmo.chosen, tmp_path, dtype="float16")
-    assert read(store, SENTENCES).shape == (2, 5, 5, 8)
+    elmo.device_layers = there = store.on(torch.device("cpu"))
+    assert there.nbytes == store.num_bytes + 2 * 8 * there.itemsize
+    rows = store.rows([SENTENCES[3], SENTENCES[0], SENTENCES[4], []])
+    assert torch.equal(elmo._layers(LayerRows(rows), 5), store(rows))
 
 
 def test_every_sentence_is_read_once(bilm, calls, tmp_path):
@@ -102,15 +94,20 @@ def test_every_sentence_is_read_once(bilm, calls, tmp_path):
 
 def test_only_the_layers_asked_for_and_others_later(bilm, calls, tmp_path):
     top = build_store(bilm, SENTENCES, [2], tmp_path)
-    assert {path.name for path in top.folder.iterdir()} == {
-        "keys.safetensors",
-        "layer2.safetensors",
-    }
+    assert [path.name for path in top.folder.iterdir()] == ["layer2.safetensors"]
     everything = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     assert everything.folder == top.folder
     assert load_file(top.folder / "layer0.safetensors")["layer"].shape == (10, 8)
     assert len(calls) == 8
     torch.testing.assert_close(read(everything, SENTENCES)[2:], read(top, SENTENCES))
+
+
+def test_layers_of_two_digits(tmp_path):
+    """The vectors of all layers begin at one place of their files."""
+    bilm = BiLm(replace(OPTIONS, num_layers=10)).eval()
+    store = build_store(bilm, SENTENCES, [9, 10], tmp_path)
+    expected = bilm(bilm.prepare(SENTENCES), [9, 10]).detach()
+    torch.testing.assert_close(read(store, SENTENCES), expected)
 
 
 def test_how_long_the_encoder_took(bilm, tmp_path):
@@ -128,17 +125,6 @@ def test_another_bilm_another_store(bilm, tmp_path):
     assert folder != build_store(BiLm(OPTIONS), SENTENCES, [2], tmp_path).folder
     bilm.bf16 = True
     assert folder != build_store(bilm, SENTENCES, [2], tmp_path).folder
-
-
-def test_a_store_that_is_looked_for_has_all_sentences(bilm, calls, tmp_path):
-    expected = read(build_store(bilm, SENTENCES, [0, 2], tmp_path), SENTENCES[2:4])
-    del calls[:]
-    found = find_store(bilm, SENTENCES[2:4], [0, 2], tmp_path)
-    assert torch.equal(read(found, SENTENCES[2:4]), expected)
-    assert find_store(bilm, [*SENTENCES[2:4], ["Unheard"]], [2], tmp_path) is None
-    assert find_store(bilm, SENTENCES, [1], tmp_path) is None
-    assert find_store(bilm, [], [2], tmp_path) is None
-    assert not calls
 
 
 def test_a_worker_maps_the_files_itself(bilm, tmp_path):
@@ -160,30 +146,24 @@ def test_elmo_cannot_tell_the_difference(bilm, tmp_path, mix):
             torch.testing.assert_close(stored, computed, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("layers", [[2], [0, 1, 2]])
-def test_a_killed_run_leaves_nothing_that_counts(bilm, calls, tmp_path, monkeypatch, layers):
+def test_a_killed_run_leaves_nothing_that_counts(bilm, calls, tmp_path, monkeypatch):
     """Complete layers stay, and only the others are computed again."""
-    if len(layers) > 1:
-        build_store(bilm, SENTENCES, [2], tmp_path)
+    folder = build_store(bilm, SENTENCES, [2], tmp_path).folder
 
     def killed(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo_bench.encoders.store.encode_batches", killed)
+    monkeypatch.setattr("elmo_bench.encoders.layer_files.encode_batches", killed)
     with pytest.raises(KeyboardInterrupt):
-        build_store(bilm, SENTENCES, layers, tmp_path)
+        build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     monkeypatch.undo()
-    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
-    scratch = folder / f".layer{layers[0]}.safetensors-12345678"  # left by kill -9
+    assert [path.name for path in folder.iterdir()] == ["layer2.safetensors"]
+    scratch = folder / ".layer0.safetensors-12345678"  # left by kill -9
     scratch.mkdir()
-    assert find_store(bilm, SENTENCES, layers, tmp_path) is None
+    expected = bilm(bilm.prepare(SENTENCES)).detach()
     del calls[:]
-    expected = bilm(bilm.prepare(SENTENCES), layers).detach()
-    del calls[:]
-    torch.testing.assert_close(
-        read(build_store(bilm, SENTENCES, layers, tmp_path), SENTENCES), expected
-    )
+    store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
+    torch.testing.assert_close(read(store, SENTENCES), expected)
     assert len(calls) == 4
     assert not scratch.exists()
 
@@ -205,8 +185,7 @@ def test_a_number_that_is_not_finite(vectors, tmp_path, number):
     with pytest.raises(FloatingPointError, match="layers of 'w1 odd w2' are not finite in"):
         build_store(encoder, sentences, [0], tmp_path, dtype="float16")
     assert not list(tmp_path.rglob("layer*"))
-    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    assert remove_unheld(folder)  # nobody holds it
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
     threads = [thread.name for thread in threading.enumerate()]
     assert not [name for name in threads if "ThreadPool" in name]
 
@@ -214,7 +193,7 @@ def test_a_number_that_is_not_finite(vectors, tmp_path, number):
 def test_every_batch_of_many(vectors, tmp_path, monkeypatch):
     """Each sentence stands where its key says, while batches are computed and written at once."""
     encoder, sentences = vectors
-    monkeypatch.setattr("elmo_bench.encoders.store.BATCH_TOKENS", 60)
+    monkeypatch.setattr("elmo_bench.encoders.layer_files.BATCH_TOKENS", 60)
     varied = [sentence[: n % 22] for n, sentence in enumerate(sentences)]
     store = build_store(encoder, varied, [0], tmp_path)
     expected = encoder(encoder.prepare(varied))
@@ -269,19 +248,6 @@ def test_a_store_that_is_not_kept(bilm, tmp_path):
     assert not second.folder.exists()
 
 
-def test_a_store_that_goes_while_it_is_looked_for(bilm, tmp_path, monkeypatch):
-    store = build_store(bilm, SENTENCES, [2], tmp_path)
-    store.close()
-    hold = LayerStore.hold
-
-    def late(self):
-        shutil.rmtree(store.folder)
-        return hold(self)
-
-    monkeypatch.setattr(LayerStore, "hold", late)
-    assert find_store(bilm, SENTENCES, [2], tmp_path) is None
-
-
 def truncated(path):
     os.truncate(path, path.stat().st_size // 2)
 
@@ -291,8 +257,7 @@ def emptied(path):
 
 
 def of_another_layer(path):
-    other = path.with_name("layer1.safetensors" if "2" in path.name else "layer2.safetensors")
-    path.write_bytes(other.read_bytes())
+    path.write_bytes(path.with_name("layer2.safetensors").read_bytes())
 
 
 def deleted(path):
@@ -300,18 +265,14 @@ def deleted(path):
 
 
 @pytest.mark.parametrize("damage", [truncated, emptied, of_another_layer, deleted])
-@pytest.mark.parametrize("file", ["layer1", "keys"])
-def test_a_damaged_file_is_named_and_computed_again(bilm, tmp_path, caplog, damage, file):
+def test_a_damaged_file_is_named_and_computed_again(bilm, tmp_path, caplog, damage):
     store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     expected = read(store, SENTENCES)
     store.close()
-    damage(path := store.folder / f"{file}.safetensors")
-    assert find_store(bilm, SENTENCES, [0, 1, 2], tmp_path) is None
+    damage(path := store.folder / "layer1.safetensors")
     again = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     assert torch.equal(read(again, SENTENCES), expected)
-    assert (f"{path}: damaged (" in caplog.text) is (file == "layer1" and damage is not deleted)
-    if file == "layer1":
-        assert find_store(bilm, SENTENCES, [0, 1, 2], tmp_path) is not None
+    assert (f"{path}: damaged (" in caplog.text) is (damage is not deleted)
 
 
 @pytest.fixture
@@ -356,7 +317,7 @@ def test_a_store_that_a_gpu_builds(tmp_path, monkeypatch, dtype):
     bilm = BiLm(Options(cell_size=64, projection_size=16, filters=((1, 8), (3, 24)))).eval()
     sentences = [[f"w{n % 97}"] * (1 + n % 40) + [f"{n}"] for n in range(2000)]
     expected = build_store(bilm, sentences, [0, 1, 2], tmp_path / "cpu")
-    monkeypatch.setattr("elmo_bench.encoders.store.GPU_TOKENS", 1 << 11)
+    monkeypatch.setattr("elmo_bench.encoders.layer_files.GPU_TOKENS", 1 << 11)
     bilm.bf16 = True
     store = build_store(bilm.cuda(), sentences, [0, 1, 2], tmp_path / "gpu", dtype=dtype)
     layers, exact = read(store, sentences[::7]).float(), read(expected, sentences[::7])

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from elmo_bench.config import adaptation, build
+from elmo_bench.config import adaptation, hardware
 from elmo_bench.jobs.adapt import adapt
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.perplexity import perplexity
@@ -108,9 +108,9 @@ def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
 def test_it_runs_where_the_run_does(config, tmp_path, monkeypatch):
     """On the CPU, where `trainer` says so, even beside a GPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert build.device(config()) == "cpu"
-    assert build.device(config("trainer=auto")) == "cuda"
-    assert build.device(config("trainer=auto", "trainer.devices=[1]")) == "cuda:1"
+    assert hardware.device(config()) == "cpu"
+    assert hardware.device(config("trainer=auto")) == "cuda"
+    assert hardware.device(config("trainer=auto", "trainer.devices=[1]")) == "cuda:1"
 
     def to(self, device):
         raise InterruptedError(device)

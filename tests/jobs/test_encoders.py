@@ -48,8 +48,11 @@ def composed(tmp_path, tmp_path_factory):
     return build
 
 
-@pytest.mark.parametrize("kind", ["transformer", "fine-tuned", "static", "forward"])
-@pytest.mark.parametrize("task", SMALL)
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [(task, "transformer") for task in SMALL]
+    + [(task, kind) for task in ("ner", "squad") for kind in ("fine-tuned", "static", "forward")],
+)
 def test_every_task(composed, encoders, task, kind):
     """The checkpoint of a run gives its figures again."""
     epochs = "fit.max_epochs=2" if kind == "fine-tuned" else "fit.max_epochs=1"

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_bench.config import build
+from elmo_bench.config import hardware
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.training.module import TaskModule
 from tests.conftest import composed
-from tests.encoders import tiny as models
 from tests.jobs.small import SMALL
 from tests.jobs.test_resume import left, train_and_kill, until
 
@@ -130,13 +129,6 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize("finetune", ["full", "none"])
-def test_several_processes_expect_parameters_without_gradients(tiny, finetune):
-    """Of layers that are not mixed, or not trained yet; a frozen encoder's need no search."""
-    cfg = tiny("trainer=ddp", "trainer.accelerator=cpu", f"finetune={finetune}")
-    strategy = build.trainer(cfg, []).strategy
-    assert strategy._ddp_kwargs.get("find_unused_parameters", False) is (finetune == "full")
-
-
 @pytest.mark.parametrize(
     "several",
     [
@@ -145,15 +137,11 @@ def test_several_processes_expect_parameters_without_gradients(tiny, finetune):
         ["trainer.devices=2", "+trainer.strategy=auto"],
     ],
 )
-def test_however_several_processes_are_asked_for(tiny, several):
-    cfg = tiny("trainer=cpu", "finetune=full", "oversubscribe=true", *several)
-    assert build.trainer(cfg, []).strategy._ddp_kwargs["find_unused_parameters"]
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bert")
-    return models.save("bert", folder / "bert", models.text(folder))
+def test_however_several_processes_are_asked_for(tiny, several, finetune):
+    """They expect parameters without gradients: of layers that are not mixed, or not trained yet."""
+    cfg = tiny("trainer=cpu", f"finetune={finetune}", "oversubscribe=true", *several)
+    settings = hardware.trainer(cfg, []).strategy._ddp_kwargs
+    assert settings.get("find_unused_parameters", False) is (finetune == "full")
 
 
 def again(cfg, job, *overrides):

@@ -6,7 +6,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from elmo_bench.config import build, process
+from elmo_bench.config import build, hardware, process
 from elmo_bench.jobs import train as job
 from tests.conftest import composed
 from tests.jobs.small import SMALL
@@ -60,7 +60,7 @@ def test_bf16_is_as_good_as_float32(tmp_path, task):
 def test_the_same_numbers_bit_for_bit(tmp_path, monkeypatch, task):
     """Twice the same seed; and the layers from the device, or brought by each batch."""
     settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=2"]
-    _, there = run(tmp_path / "there", *settings, "store.mode=device")
+    _, there = run(tmp_path / "there", *settings)
     monkeypatch.setattr(build, "DEVICE_SHARE", 0)
     _, brought = run(tmp_path / "brought", *settings, "num_workers=2")
     assert there.keys() == brought.keys()
@@ -82,7 +82,7 @@ class Strict(pl.Callback):
 @pytest.mark.parametrize("task", sorted(SMALL.keys() - {"coref"}))  # which chooses on the host
 @pytest.mark.parametrize("kind", ["32-true", "bf16-mixed"])
 def test_a_step_waits_for_nothing(tmp_path, monkeypatch, task, kind):
-    callbacks = job._callbacks
-    monkeypatch.setattr(job, "_callbacks", lambda cfg: [*callbacks(cfg), Strict()])
+    callbacks = hardware.callbacks
+    monkeypatch.setattr(hardware, "callbacks", lambda cfg: [*callbacks(cfg), Strict()])
     settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=1", "fit.batch_size=2"]
     run(tmp_path / "run", *settings, f"trainer.precision={kind}")

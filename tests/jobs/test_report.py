@@ -241,7 +241,7 @@ def test_runs_that_failed_are_named(tmp_path):
         (
             "logger=wandb",
             ValueError,
-            r"logger=wandb uploads the files of a report, but output is empty: set output=report.html",
+            "logger=wandb is for job=train",
         ),
         ("runs=nowhere", FileNotFoundError, "runs=nowhere: no such folder"),
     ],

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from elmo_bench.config import build
+from elmo_bench.config import hardware
 from tests.test_run import ROOT, SMALL
 
 
@@ -40,18 +40,20 @@ def test_tasks_that_are_not_the_devices(tiny, task, nodes, per_node):
         match=rf"this SLURM job has {nodes * per_node} tasks, but trainer.devices=2 with "
         r"trainer.num_nodes",
     ):
-        build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
+        hardware.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
 
 
 @pytest.mark.parametrize(("nodes", "per_node"), [(1, 2), (2, 2)])
 def test_tasks_that_are_the_devices(tiny, task, nodes, per_node):
     task(nodes, per_node)
-    build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu", f"trainer.num_nodes={nodes}"), [])
+    hardware.trainer(
+        tiny("trainer=ddp", "trainer.accelerator=cpu", f"trainer.num_nodes={nodes}"), []
+    )
 
 
 def test_a_shell_of_slurm_is_no_task(tiny, task):
     task(1, 1, job="bash")  # of salloc; the devices are then processes of ours
-    build.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
+    hardware.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
 
 
 @pytest.mark.slow

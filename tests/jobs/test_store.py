@@ -8,16 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from elmo_bench.config import build
-from elmo_bench.encoders import DeviceLayers, LayerStore
+from elmo_bench.encoders import LayerStore
 from elmo_bench.encoders.bilm import BiLm
-from elmo_bench.files import remove_unheld
-from elmo_bench.jobs.evaluate import evaluate
-from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
-from tasks.ner import data as ner
 from tests import conftest
 from tests.jobs.small import SMALL
 
@@ -71,20 +66,6 @@ def test_a_sweep_reads_each_sentence_once(tmp_path, reads):
     assert len({result["seconds"]["encoder"] for result in results}) == 1
 
 
-def test_after_an_evaluation_or_prediction_the_store_may_go(tmp_path, reads):
-    """In a sweep both are in one process, which would hold each store until its end."""
-    run(tmp_path, "task=ner", *SMALL["ner"])
-    counts, checkpoint = Counter(reads), f"checkpoint={tmp_path}/run0/best.ckpt"
-    (test,) = tmp_path.glob("sample-*/ner/test.txt")
-    (tmp_path / "new.jsonl").write_text(json.dumps({"tokens": next(ner.read(test)).words}))
-    evaluate(composed(tmp_path, "job=evaluate", checkpoint))
-    files = [f"input={tmp_path}/new.jsonl", f"output={tmp_path}/labelled.jsonl"]
-    predict(composed(tmp_path, "job=predict", checkpoint, *files))
-    assert reads == counts  # both have read the store
-    (store,) = (path for path in (tmp_path / "layers").iterdir() if path.is_dir())
-    assert remove_unheld(store)
-
-
 def test_an_untrained_biLM_has_layers_too(tmp_path, reads):  # noqa: N802
     """But they are not kept: another seed has others."""
     run(tmp_path, "task=ner", *SMALL["ner"], "encoder.pretrained=false")
@@ -107,8 +88,8 @@ def test_the_figures_are_those_without(tmp_path, reads):
 
 def test_the_figures_are_those_of_layers_on_the_device(tmp_path, monkeypatch):
     settings = ["task=snli", *SMALL["snli"], "elmo.at=[input,output]", "fit.max_epochs=1"]
-    stored = run(tmp_path, *settings, "store.mode=device")  # on a CPU as they are
-    monkeypatch.setattr(build, "device_layers", lambda _, store, device: store.on(device))
+    stored = run(tmp_path, *settings)
+    monkeypatch.setattr(build, "device_layers", lambda store, device: store.on(device))
     monkeypatch.setattr(LayerStore, "__call__", lambda *_: pytest.fail("a batch brings layers"))
     assert run(tmp_path, *settings, "num_workers=1") == stored
 
@@ -119,34 +100,21 @@ GPU = torch.device("cuda", 0)
 class Store(LayerStore):
     """One of two layers, 3 GB."""
 
-    num_bytes, num_words = 3_000_000_000, 1000  # type: ignore[assignment]
+    num_bytes = 3_000_000_000  # type: ignore[assignment]
 
     def __init__(self):
         super().__init__(Path("store"), [0, 2], {})
 
     def on(self, device):
-        return DeviceLayers(torch.zeros(2, 1, 1))
+        return torch.zeros(2, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("mode", "free", "is_there"), [("auto", 12.1, True), ("auto", 11.9, False), ("device", 4, 1)]
-)
-def test_layers_go_to_a_gpu_where_they_fit(monkeypatch, mode, free, is_there):
+@pytest.mark.parametrize(("free", "is_there"), [(12.1, True), (11.9, False)])
+def test_layers_go_to_a_gpu_where_they_fit(monkeypatch, free, is_there):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * 1e9, 80e9))
-    cfg = OmegaConf.create({"store": {"mode": mode}})
-    assert (build.device_layers(cfg, Store(), GPU) is not None) == is_there
-    assert build.device_layers(cfg, Store(), torch.device("cpu")) is None
-    assert build.device_layers(cfg, None, GPU) is None
-
-
-def test_layers_that_do_not_fit_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2e9, 80e9))
-    with pytest.raises(
-        ValueError,
-        match=r"store.mode=device: layers 0, 2 of 1,000 words need 3.00 GB, but only 2.00 GB of cuda:0 "
-        r"are free. Use store.mode=auto",
-    ):
-        build.device_layers(OmegaConf.create({"store": {"mode": "device"}}), Store(), GPU)
+    assert (build.device_layers(Store(), GPU) is not None) == is_there
+    assert build.device_layers(Store(), torch.device("cpu")) is None
+    assert build.device_layers(None, GPU) is None
 
 
 @pytest.mark.parametrize("overrides", [["encoder=none"], ["finetune=full"], ["trainer=smoke"]])

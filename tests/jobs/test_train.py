@@ -5,7 +5,6 @@ training.
 import json
 import logging
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,14 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import SingleDeviceStrategy
 from seqeval.metrics import f1_score
 
-from elmo_bench.config import build
+from elmo_bench.config import build, hardware
 from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
-from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import Identity, read_run
 from elmo_bench.training import wandb_logger
 from elmo_bench.training.log import is_first
-from elmo_bench.training.module import TaskModule
 
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 
@@ -49,6 +46,8 @@ def test_what_a_run_leaves(tiny):
         assert mix["gamma"] != 1  # it learnt
     assert left["parameters"]["frozen"] > 0
     assert (Path(cfg.run_dir) / "metrics.csv").read_text().count("\n") > 2
+    kernels = torch.backends.cpu.get_cpu_capability()
+    assert re.fullmatch(rf".+, {kernels}, {torch.get_num_threads()} threads?", left["device"])
 
 
 @pytest.mark.parametrize(
@@ -61,37 +60,6 @@ def test_which_process_is_the_first(monkeypatch, told, expected):
     for name, value in told.items():
         monkeypatch.setenv(name, value)
     assert is_first() is expected
-
-
-def test_the_times_are_those_of_the_whole_run(tiny, monkeypatch):
-    """Although the best checkpoint, which is measured in the end, has the times until then."""
-    training_step = TaskModule.training_step
-
-    def slow(self, numbered, batch_idx):
-        if self.current_epoch == 1:  # after the best epoch
-            time.sleep(0.5)
-        return training_step(self, numbered, batch_idx)
-
-    monkeypatch.setattr(TaskModule, "training_step", slow)
-    cfg, begun = tiny("encoder=none", "task.optimizer.lr=0"), time.perf_counter()
-    train(cfg)
-    seconds = result(cfg)["seconds"]
-    assert 0.5 < seconds["training"] < seconds["total"] < time.perf_counter() - begun
-
-
-def test_the_time_of_batches_after_a_look_at_dev_counts(tiny, monkeypatch):
-    training_step, steps = TaskModule.training_step, []
-
-    def slow(self, numbered, batch_idx):
-        steps.append(batch_idx)
-        time.sleep(0.2)
-        return training_step(self, numbered, batch_idx)
-
-    monkeypatch.setattr(TaskModule, "training_step", slow)
-    halves = ["+trainer.val_check_interval=0.5", "+trainer.limit_train_batches=2"]
-    cfg = tiny("encoder=none", "fit.batch_size=2", *halves)
-    train(cfg)
-    assert result(cfg)["seconds"]["training"] > 0.2 * len(steps)
 
 
 @pytest.mark.parametrize("scheduler", [[], [PLATEAU]])
@@ -123,14 +91,6 @@ def test_same_seed_same_numbers(tiny):
     first, again, other = (result_without_time(tiny(f"seed={seed}")) for seed in (1, 1, 2))
     assert first == again
     assert first != other
-
-
-def test_the_result_names_the_processor_and_its_threads(tiny):
-    cfg = tiny()
-    train(cfg)
-    kernels = torch.backends.cpu.get_cpu_capability()
-    threads = torch.get_num_threads()
-    assert re.fullmatch(rf".+, {kernels}, {threads} threads?", result(cfg)["device"])
 
 
 def result_without_time(cfg):
@@ -171,12 +131,11 @@ def test_finetuning_moves_the_bilm(tiny):
 
 def test_the_mix_may_learn_faster(tiny):
     shares = {}
-    for lr in (0.0, "null", 0.5):
+    for lr in ("null", 0.5):
         cfg = tiny(f"elmo.mix_lr={lr}")
         train(cfg)
         shares[lr] = result(cfg)["mix"]["input"]["shares"]
     spread = {lr: max(values) - min(values) for lr, values in shares.items()}
-    assert spread[0.0] == 0
     assert 0 < 5 * spread["null"] < spread[0.5]
 
 
@@ -226,20 +185,21 @@ def test_workers_change_no_figure(tiny):
 
 
 @pytest.mark.parametrize(
-    ("cores", "threads", "devices", "number"),
-    [(16, "", 1, 4), (4, "", 1, 3), (1, "", 1, 0), (16, "2", 1, 1), (8, "", "0,1", 3)],
+    ("cores", "threads", "gpus", "number"),
+    [(16, "", 1, 4), (4, "", 1, 3), (1, "", 1, 0), (16, "2", 1, 1), (8, "", 2, 3)],
 )
-def test_workers_beside_a_gpu(tiny, monkeypatch, cores, threads, devices, number):
+def test_workers_beside_a_gpu(tiny, monkeypatch, cores, threads, gpus, number):
     """As many as the share of the cores allows, which a sweep gives a run as OMP_NUM_THREADS."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(build, "cores", lambda: cores)
+    monkeypatch.setattr(hardware, "cores", lambda: cores)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    cfg = tiny("trainer=gpu", f"trainer.devices={devices!r}")
-    assert build.workers(cfg) == number
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    cfg = tiny("trainer=gpu")
+    assert hardware.workers(cfg) == number
     cfg.trainer.accelerator = "cpu"
-    assert build.workers(cfg) == 0
+    assert hardware.workers(cfg) == 0
     cfg.num_workers = 7
-    assert build.workers(cfg) == 7
+    assert hardware.workers(cfg) == 7
 
 
 def test_a_store_is_computed_on_the_device_of_the_run(tiny, monkeypatch):
@@ -263,21 +223,10 @@ def corpus(tmp_path, **splits):
     ]
 
 
-def test_files_of_ones_own(tiny, tmp_path):
-    assert train(tiny(*corpus(tmp_path)))
-
-
 @pytest.mark.parametrize(
     ("split", "content", "message"),
     [
-        ("train", b"", "train.txt: the file is empty"),
         ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but the lines before have 2"),
-        (
-            "dev",
-            b"New York\tO\n",
-            "dev.txt:1: word 'New York', but a word must not be empty or contain spaces",
-        ),
-        ("dev", b"a O\nb X-PER\n", "dev.txt:2: tag 'X-PER', but a tag must be O, B-TYPE or I-TYPE"),
         (
             "dev",
             b"a B-NEW\n",
@@ -292,17 +241,6 @@ def test_bad_files(tiny, tmp_path, split, content, message):
         train(tiny(*corpus(tmp_path, **{split: content})))
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("elmo.mix=7", r"elmo.mix=7 names layers \[7\], but the encoder has layers 0..2"),
-    ],
-)
-def test_bad_settings(tiny, override, message):
-    with pytest.raises(ValueError, match=message):
-        train(tiny(override))
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_devices_that_are_not_there(tiny, monkeypatch):
     """It says so before the biLM reads a sentence."""
@@ -314,27 +252,12 @@ def test_devices_that_are_not_there(tiny, monkeypatch):
         train(tiny("trainer.accelerator=gpu"))
 
 
-@pytest.mark.parametrize("asked", ["auto", "gpu"])
-def test_apples_gpu(tiny, monkeypatch, asked):
-    """It lacks float64. The CPU takes its place, unless it was asked for."""
+def test_apples_gpu_is_not_chosen(tiny, monkeypatch):
+    """It lacks float64."""
     for accelerator in (MPSAccelerator, fabric.MPSAccelerator):
         monkeypatch.setattr(accelerator, "is_available", lambda: True)
-    cfg = tiny(f"trainer.accelerator={asked}")
-    if asked == "auto":
-        assert build.trainer(cfg, []).strategy.root_device.type == "cpu"
-    else:
-        with pytest.raises(ValueError, match=r"trainer.accelerator=gpu, but Apple.*trainer=cpu"):
-            build.trainer(cfg, [])
-
-
-def test_one_process_reports(tiny, monkeypatch, caplog):
-    with caplog.at_level(logging.INFO):
-        for is_first, count in ((False, 0), (True, 1)):
-            caplog.clear()
-            monkeypatch.setattr(job, "is_first", lambda is_first=is_first: is_first)
-            train(tiny(f"run_dir={tiny().run_dir}/{is_first}"))
-            lines = [each for each in caplog.records if each.name == "elmo_bench.jobs.train"]
-            assert len(lines) == count  # the data
+    trainer = hardware.trainer(tiny("trainer.accelerator=auto"), [])
+    assert trainer.strategy.root_device.type == "cpu"
 
 
 def test_a_logger_that_is_not_installed(tiny, monkeypatch):
@@ -342,10 +265,7 @@ def test_a_logger_that_is_not_installed(tiny, monkeypatch):
         raise ModuleNotFoundError("no tensorboard")
 
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", missing)
-    with pytest.raises(
-        ValueError,
-        match=r"logger=tensorboard requires a package that is not installed: no tensorboard",
-    ):
+    with pytest.raises(ModuleNotFoundError, match="no tensorboard"):
         train(tiny("logger=tensorboard"))
 
 
@@ -388,18 +308,15 @@ def test_a_logger_gets_curves(tiny, monkeypatch):
     assert curves["best/dev/f1"] == [(len(steps), metrics["dev/f1"])]
     assert curves["test/f1"] == [(len(steps), metrics["test/f1"])]
     assert Recorder.latest.settings["default_hp_metric"] is False
-    assert len(page_points(cfg)) == 2
-
-
-def page_points(cfg):
-    """The learning curve that a report draws from metrics.csv."""
-    return after_epochs(read_run(Path(cfg.run_dir, "result.json")), None)
+    # The learning curve that a report draws from metrics.csv.
+    assert len(after_epochs(read_run(Path(cfg.run_dir, "result.json")), None)) == 2
 
 
 def test_wandb_is_told_of_a_failure(tiny, monkeypatch):
+    wandb = pytest.importorskip("wandb")
     codes = []
     monkeypatch.setattr(wandb_logger, "logger", Recorder)
-    monkeypatch.setattr(wandb_logger, "finish", codes.append)
+    monkeypatch.setattr(wandb, "finish", lambda exit_code: codes.append(exit_code))
     train(tiny("logger=wandb", "encoder=none"))
     with pytest.raises(FloatingPointError):
         train(tiny("logger=wandb", "encoder=none", "task.optimizer.lr=inf"))

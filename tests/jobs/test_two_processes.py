@@ -26,16 +26,19 @@ for task in tasks:
 """
 
 
+TASKS = ("ner", "squad", "coref", "sst5")  # one for each kind of metric
+
+
 @pytest.mark.slow
-def test_every_task(tmp_path):
+def test_each_metric(tmp_path):
     alone = {}
-    for task, settings in SMALL.items():
+    for task in TASKS:
         (tmp_path / task / "two").mkdir(parents=True)
         run = [
             f"task={task}",
             "data.size=3",
-            *settings,
-            "fit.max_epochs=2",
+            *SMALL[task],
+            "fit.max_epochs=1",
             "trainer=cpu",
             "trainer.enable_progress_bar=false",
         ]
@@ -44,7 +47,7 @@ def test_every_task(tmp_path):
     script.write_text(EVALUATE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
     done = subprocess.run(
-        [*torchrun, str(script), str(tmp_path), *SMALL],
+        [*torchrun, str(script), str(tmp_path), *TASKS],
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

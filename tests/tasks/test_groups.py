@@ -6,7 +6,7 @@ import json
 import pytest
 
 from elmo_bench.text import read_conllu
-from elmo_bench.training.data import clusters
+from elmo_bench.training.outputs import clusters
 
 BEGIN, END = "#begin document ({}); part 00{}\n", "#end document\n"
 SPOKEN = "{} {} 0 Hi UH * - - - - * -\n\n"

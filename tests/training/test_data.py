@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch.distributed as dist
 
-from elmo_bench.training.data import LengthBatches, TaskData, batch_sizes
+from elmo_bench.training.batches import LengthBatches
+from elmo_bench.training.data import TaskData, _tell_of_zeros
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,6 @@ def test_long_examples_are_few_in_a_batch(seed):
         assert max(map(len, batches)) > 50
 
 
-def test_bounds_that_nothing_reaches_change_nothing():
-    lengths = [random.Random(k).randrange(1, 100) for k in range(200)]
-    free, bounded = (
-        LengthBatches(lengths, 32, shuffle_seed=1, batch_tokens=bound) for bound in (None, 32 * 123)
-    )
-    for _ in range(3):
-        assert list(free) == list(bounded)
-    assert batch_sizes(sorted(lengths), 32) == [32] * 6 + [8]
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_loader_with_workers_reads_the_same_batches(num_workers):
     loaded = data(
@@ -145,17 +135,6 @@ def test_processes_share_the_batches(count, world):
     assert evaluated == Counter(range(count))  # evaluation: each once
 
 
-def test_every_process_has_something_to_measure(monkeypatch):
-    monkeypatch.setattr(dist, "is_initialized", lambda: True)
-    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    shares = []
-    for rank in range(2):
-        monkeypatch.setattr(dist, "get_rank", lambda rank=rank: rank)
-        shares.append([number for batch in LengthBatches([3, 1, 2], 512) for number in batch])
-    assert all(shares)
-    assert sorted(shares[0] + shares[1]) == [0, 1, 2]
-
-
 def test_fraction():
     half, again, other = (
         data(splits(), fraction=0.5, seed=seed).examples["train"] for seed in (1, 1, 2)
@@ -195,3 +174,12 @@ def test_labels_that_training_lacks():
 def test_a_split_without_examples():
     with pytest.raises(ValueError, match="test: the test file has no examples"):
         data(splits() | {"test": []})
+
+
+@pytest.mark.parametrize(("known", "level"), [("ab", "INFO"), ("a", "WARNING"), ("abc", None)])
+def test_words_without_a_static_vector(caplog, known, level):
+    caplog.set_level("INFO")
+    _tell_of_zeros(known.__contains__, ["aabbcc"] * 3)
+    told = [(each.levelname, each.getMessage()) for each in caplog.records]
+    lacking = {"INFO": "6 of 18 words, such as 'c'", "WARNING": "12 of 18 words, such as 'b', 'c'"}
+    assert told == ([(level, f"the encoder returns zeros for {lacking[level]}")] if level else [])

@@ -1,10 +1,12 @@
+import itertools
 import json
 
 import pytest
 import torch
+from seqeval.metrics.sequence_labeling import get_entities
 
 from elmo_bench.text import tags_to_spans
-from elmo_bench.training.metrics import MeanNorms, SpanF1
+from elmo_bench.training.metrics import Mean, SpanF1
 
 
 def test_golden(fixtures):
@@ -38,20 +40,14 @@ def test_by_type():
 
 
 def test_types_that_are_neither_in_gold_nor_predicted_are_not_listed():
-    """Conlleval lists those that are in either."""
+    """Conlleval lists those that are in either. Without any, the figures are 0."""
     metric = SpanF1(["PER", "LOC", "ORG", "MISC"])
-    metric.update([["B-PER", "B-LOC"]], [["B-PER", "B-ORG"]])
-    assert {name.partition("/")[0] for name in metric.compute() if "/" in name} == {
-        "PER",
-        "LOC",
-        "ORG",
-    }
-
-
-def test_nothing_to_find():
-    metric = SpanF1(["PER"])
     metric.update([["O"]], [["O"]])
+    assert {name: value.item() for name, value in metric.compute().items() if "/" in name} == {}
     assert metric.compute()["f1"] == 0
+    metric.update([["B-PER", "B-LOC"]], [["B-PER", "B-ORG"]])
+    listed = {name.partition("/")[0] for name in metric.compute() if "/" in name}
+    assert listed == {"PER", "LOC", "ORG"}
 
 
 def test_counts_add_up_over_processes():
@@ -66,25 +62,15 @@ def test_counts_add_up_over_processes():
 
 def test_own_chunks_agree_with_seqeval():
     """Our conlleval rules, which readers use, against seqeval's, on every sequence of four tags."""
-    import itertools
-
-    from seqeval.metrics.sequence_labeling import get_entities
-
     for tags in itertools.product(["O", "B-A", "I-A", "B-B", "I-B"], repeat=4):
         assert [tuple(span) for span in tags_to_spans(tags)] == get_entities(list(tags))
 
 
-def test_mean_norms():
-    """Over words, not over batches nor padding."""
-    layers = [torch.randn(2, 3, 4, 5), torch.randn(2, 1, 2, 5)]
-    masks = [torch.arange(4) < torch.tensor([[1], [4], [0]]), torch.ones(1, 2, dtype=torch.bool)]
-    norms = MeanNorms(2)
-    for batch, mask in zip(layers, masks, strict=True):
-        norms.update(batch, mask)
-    words = torch.cat([batch[:, mask] for batch, mask in zip(layers, masks, strict=True)], 1)
-    assert words.shape == (2, 7, 5)
-    expected = words.square().sum(-1).sqrt().mean(1)
-    torch.testing.assert_close(norms.compute(), expected.double())
-    norms.reset()
+def test_a_mean_is_over_items_and_not_over_batches():
+    mean = Mean(2)
+    for sums, count in (([1.0, 2.0], 1), ([5.0, 0.0], 2)):
+        mean.update(torch.tensor(sums), count)
+    assert mean.compute().tolist() == [2.0, pytest.approx(2 / 3)]
+    mean.reset()
     with pytest.warns(UserWarning, match="before the ``update`` method"):
-        assert norms.compute().tolist() == [0, 0]
+        assert mean.compute().tolist() == [0, 0]

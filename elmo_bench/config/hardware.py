@@ -1,0 +1,122 @@
+"""Build Lightning's Trainer from a config, with its callbacks and loggers; choose devices and the
+number of workers.
+"""
+
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from hydra.errors import InstantiationException
+from omegaconf import DictConfig
+from pytorch_lightning.accelerators import CPUAccelerator
+from pytorch_lightning.callbacks import (
+    Callback,
+    EarlyStopping,
+    LearningRateMonitor,
+    ModelCheckpoint,
+)
+from pytorch_lightning.plugins.environments import SLURMEnvironment
+from pytorch_lightning.strategies import DDPStrategy
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+
+from elmo_bench.files import signals
+from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores
+from elmo_bench.training import AtomicCheckpoints
+
+from .inputs import instantiate
+
+WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
+
+
+def device(cfg: DictConfig) -> str:
+    """Return the device of an encoder outside training: the GPU if there is one, unless `trainer`
+    says otherwise.
+    """
+    return "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
+
+
+def workers(cfg: DictConfig) -> int:
+    """Return the number of processes that prepare batches for each training process.
+
+    With a GPU, `auto` is its share of the cores minus one, at most `WORKERS`. In a sweep,
+    OMP_NUM_THREADS is the share of a run.
+    """
+    if cfg.num_workers != "auto":
+        return cfg.num_workers
+    if device(cfg) == "cpu":
+        return 0
+    share = os.environ.get("OMP_NUM_THREADS") or cores() // torch.cuda.device_count()
+    return min(WORKERS, max(0, int(share) - 1))
+
+
+def callbacks(cfg: DictConfig) -> list[Callback]:
+    """Build the callbacks for the best epoch, early stopping and learning rates."""
+    monitor = f"dev/{cfg.task.monitor}"
+    goal = 0.9999 if "overfit" in cfg.fit else None  # 100 %, up to rounding
+    return [
+        ModelCheckpoint(
+            cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False
+        ),
+        EarlyStopping(
+            monitor,
+            mode="max",
+            patience=cfg.fit.patience,
+            stopping_threshold=goal,
+            check_on_train_epoch_end=False,  # trainer.max_steps may end an epoch before dev
+        ),
+        *([LearningRateMonitor("step")] if cfg.get("logger") else []),
+    ]
+
+
+def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
+    """Build the Trainer with the chosen loggers, these callbacks and those of the task.
+
+    Raises ValueError for devices that this machine does not have, and ImportError for a logger that
+    is not installed.
+    """
+    asked = cfg.trainer.accelerator
+    # Not Apple's GPU: it lacks float64, in which metrics are computed.
+    chosen = {"auto": "cuda" if torch.cuda.is_available() else "cpu", "gpu": "cuda"}
+    settings: dict[str, Any] = {
+        "accelerator": chosen.get(asked, asked),
+        "callbacks": [*callbacks, *map(instantiate, cfg.task.get("callbacks", ()))],
+        "logger": [*map(instantiate, (cfg.get("logger") or {}).values())],
+        "default_root_dir": cfg.run_dir,
+        "enable_model_summary": False,
+        "use_distributed_sampler": False,
+        # Without a terminal, EpochLines logs lines instead.
+        "enable_progress_bar": cfg.trainer.get("enable_progress_bar", True) and sys.stdout.isatty(),
+    }
+    try:
+        built: pl.Trainer = instantiate(cfg.trainer, **settings)
+    except InstantiationException as error:  # an argument that it does not have
+        raise ValueError(f"trainer: {error.__cause__ or error}") from error
+    except MisconfigurationException as error:
+        raise ValueError(
+            f"trainer.accelerator={asked} trainer.devices={cfg.trainer.devices}: {error}; use "
+            "trainer=auto to use the available devices"
+        ) from error
+    if isinstance(built.strategy, DDPStrategy) and cfg.finetune.name != "none":
+        # Unmixed or still frozen layers of an encoder have no gradients.
+        built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
+    built.strategy.checkpoint_io = AtomicCheckpoints()
+    _check_processes(built, cfg.oversubscribe)
+    return built
+
+
+def _check_processes(built: pl.Trainer, oversubscribe: bool) -> None:
+    """Check the number of the run's processes; those that SLURM has not started end with this."""
+    if SLURMEnvironment.detect():  # it assigns cores to each task
+        check_slurm_tasks(built.num_devices, built.num_nodes)
+        return
+    if isinstance(built.accelerator, CPUAccelerator) and not oversubscribe:
+        check_cores("trainer.devices", built.num_devices)
+    # Lightning's own waits for the other processes, which may wait for this one, and a run that is
+    # ended by SIGTERM would pass for one that is done.
+    built._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
+    strategy = weakref.ref(built.strategy)  # a later training must not keep this model alive
+    signals.end_before_this(lambda: getattr(getattr(strategy(), "launcher", None), "procs", []))

@@ -1,0 +1,139 @@
+"""The files of a layer store: safetensors, written batch by batch and mapped to be read.
+
+Axes: L layers, B batch, T tokens, D encoder, N words of all sentences.
+"""
+
+import itertools
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from elmo_bench.files import Bars, atomic
+
+from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
+
+log = logging.getLogger(__name__)
+HEADER = 1024  # bytes before the vectors of a layer
+TYPES = {"float32": "F32", "float16": "F16"}  # safetensors' names
+# Limits of a GPU's batch, including padding, and of its layers; two or three copies are in memory.
+GPU_TOKENS, GPU_BYTES = 1 << 15, 1 << 30
+
+
+def read_layer(folder: Path, layer: int) -> tuple[Float[Tensor, "N D"], float]:
+    """Map the file of a layer; return it and the seconds that the encoder took.
+
+    Raises FileNotFoundError, or ValueError for a file that is damaged or of another store.
+    """
+    path = _path(folder, layer)
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            if about.get("store") != folder.name or about.get("layer") != str(layer):
+                raise ValueError(f"{path}: damaged (a layer of another store)")
+            return file.get_tensor("layer"), float(about["seconds"])
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
+
+
+def is_complete(folder: Path, layer: int) -> bool:
+    """Whether a layer has a file; a damaged file is none, with a warning."""
+    try:
+        read_layer(folder, layer)
+    except FileNotFoundError:
+        return False
+    except ValueError as error:
+        log.warning("%s: it is not used", error)
+        return False
+    return True
+
+
+def write_layers(
+    folder: Path,
+    layers: Sequence[int],
+    encoder: Any,
+    sentences: Sequence[Sequence[str]],
+    dtype: str,
+) -> None:
+    """Compute layers and write a file for each; each is renamed when all are complete."""
+    begun = time.perf_counter()
+    with ExitStack() as stack:
+        paths = [stack.enter_context(atomic(_path(folder, layer))) for layer in layers]
+        files = [stack.enter_context(path.open("wb")) for path in paths]
+        _write_vectors(files, layers, encoder, sentences, dtype)
+        seconds = time.perf_counter() - begun
+        for layer, file in zip(layers, files, strict=True):
+            about = {"store": folder.name, "layer": str(layer), "seconds": f"{seconds:.6f}"}
+            file.seek(0)
+            file.write(_header(about, (sum(map(len, sentences)), encoder.dim), dtype))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _path(folder: Path, layer: int) -> Path:
+    return folder / f"layer{layer}.safetensors"
+
+
+def _header(about: Mapping[str, str], shape: tuple[int, int], dtype: str) -> bytes:
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    tensor = {"dtype": TYPES[dtype], "shape": [*shape], "data_offsets": [0, size]}
+    text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _write_vectors(
+    files: Sequence[IO[bytes]],
+    layers: Sequence[int],
+    encoder: Any,
+    sentences: Sequence[Sequence[str]],
+    dtype: str,
+) -> None:
+    """Write the layers behind the headers of their files, a batch while the next is computed.
+
+    No memory map is used: on a full disk that would end the process without a message.
+    """
+    row = encoder.dim * np.dtype(dtype).itemsize
+    ends = [*itertools.accumulate(map(len, sentences), initial=0)]
+    tokens = BATCH_TOKENS
+    if device_of(encoder).type == "cuda":
+        tokens = max(tokens, min(GPU_TOKENS, GPU_BYTES // (4 * encoder.dim * len(layers))))
+    forget_words(encoder)  # a store does not depend on what was read before
+    with ThreadPoolExecutor(1) as writer, Bars() as bars:
+        bar = bars.add_task("encoder", total=ends[-1])
+        writing: Future[Any] = writer.submit(int)  # the batch before
+        for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
+            batch = {HEADER + row * ends[number]: sentences[number] for number in numbers}
+            on_host = vectors.to("cpu", getattr(torch, dtype)).contiguous()
+            writing.result()  # limits the host to two batches
+            writing = writer.submit(_write_batch, files, batch, on_host)
+            bars.advance(bar, sum(map(len, batch.values())))
+        writing.result()
+
+
+def _write_batch(
+    files: Sequence[IO[bytes]],
+    batch: Mapping[int, Sequence[str]],
+    vectors: Float[Tensor, "L B T D"],
+) -> None:
+    """Write each layer of a batch to its file, each sentence at its offset."""
+    if vectors.numel() and not torch.stack(vectors.aminmax()).isfinite().all():
+        finite = vectors.isfinite().all(-1).all(-1).all(0)
+        text = " ".join([*batch.values()][finite.tolist().index(False)])[:80]
+        dtype = f"{vectors.dtype}".removeprefix("torch.")
+        raise FloatingPointError(f"the encoder's layers of {text!r} are not finite in {dtype}")
+    for number, (start, sentence) in enumerate(batch.items()):
+        for file, layer in zip(files, vectors[:, number, : len(sentence)].numpy(), strict=True):
+            file.seek(start)
+            file.write(layer.data)

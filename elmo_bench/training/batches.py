@@ -1,0 +1,99 @@
+"""Batches of examples of similar length, which several processes share."""
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Sampler
+
+LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
+
+
+class LengthBatches(Sampler[list[int]]):
+    """Batches of examples of similar length, shuffled in each epoch of training.
+
+    A batch has `batch_size` examples, or fewer if these would exceed `batch_tokens` (examples times
+    the length of the longest) or `batch_scores` attention scores (examples times length squared).
+    The length of an example is the sum of its sentences' lengths, so with padding between these a
+    batch may have more tokens. An example that exceeds a limit is a batch of its own. Every epoch
+    has the same number of batches. Several processes share the batches: in training each gets the
+    same number (the first batches are repeated if necessary), in evaluation every example occurs
+    exactly once. Training begins at `start`: an epoch, and the number of its batches that this
+    process has already seen.
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        batch_size: int,
+        *,
+        batch_tokens: int | None = None,
+        batch_scores: int | None = None,
+        shuffle_seed: int | None = None,
+        start: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.lengths, self.shuffle_seed = lengths, shuffle_seed
+        self.epoch, self.seen = start
+        self.rank, self.world = 0, 1
+        if dist.is_initialized():
+            self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        if shuffle_seed is None:  # give each process a batch
+            batch_size = min(batch_size, max(1, len(lengths) // self.world))
+        # The greatest length at each position of the order, given the noise.
+        stray = 1.0 if shuffle_seed is None else (1 + LENGTH_NOISE) / (1 - LENGTH_NOISE)
+        longest = [stray * length for length in sorted(lengths)]
+        self.sizes = batch_sizes(longest, batch_size, batch_tokens, batch_scores)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        shuffled = self.shuffle_seed is not None
+        rng = random.Random(f"{self.shuffle_seed} {self.epoch}")
+        spread = LENGTH_NOISE if shuffled else 0.0
+        noise = [rng.uniform(1 - spread, 1 + spread) for _ in self.lengths]
+        order = iter(sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k]))
+        batches = [list(itertools.islice(order, size)) for size in self.sizes]
+        if shuffled:
+            rng.shuffle(batches)
+            batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
+        left = batches[self.rank :: self.world][self.seen :]
+        # Count an epoch at its first batch: a loader with workers makes two iterators and uses one.
+        self.epoch, self.seen = self.epoch + 1, 0
+        yield from left
+
+    def __len__(self) -> int:
+        if self.shuffle_seed is not None:
+            return -(-len(self.sizes) // self.world)
+        return len(range(self.rank, len(self.sizes), self.world))
+
+
+def batch_sizes(
+    lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None
+) -> list[int]:
+    """Return the sizes of batches of examples sorted by length, each padded to its longest example.
+
+    >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
+    ([3, 3], [3, 1, 1, 1])
+    """
+    sizes: list[int] = []
+    for length in lengths:
+        size = sizes[-1] + 1 if sizes else 1
+        too_many_tokens = tokens and size * length > tokens
+        too_many_scores = scores and size * length**2 > scores
+        if not sizes or size > most or too_many_tokens or too_many_scores:
+            sizes.append(1)
+        else:
+            sizes[-1] = size
+    return sizes
+
+
+class Loader(DataLoader):
+    """A loader that draws a random number at the start of each epoch, as torch does without
+    workers, so that dropout is the same with any number of workers.
+    """
+
+    def __iter__(self) -> Any:
+        if self.num_workers:  # without workers, torch's iterator draws it
+            torch.empty((), dtype=torch.int64).random_()
+        return super().__iter__()
