@@ -146,7 +146,7 @@ class ProcessLauncher(Launcher):
     ) -> dict[int, Outcome]:
         """Run the jobs, `n_jobs` at a time, and return their outcomes by number."""
         outcomes, same, killed = self._planned(jobs, configs)
-        slots, lock = self._slots(configs), threading.Lock()
+        slots, ended, lock = self._slots(configs), itertools.count(1), threading.Lock()
         if killed and max(jobs) > 0 and self.can_fork() and not self.processes.forks:
             self.processes.start_forks(preloaded(configs), self.environment(None))
 
@@ -161,7 +161,8 @@ class ProcessLauncher(Launcher):
             finally:
                 slots.put(slot)
             if not self.processes.stopped:
-                log.info("#%d %s in %s", number, outcome.status, duration(outcome.seconds))
+                took, count = duration(outcome.seconds), f"{next(ended)} of {len(killed)} runs"
+                log.info("#%d %s in %s: %s", number, outcome.status, took, count)
             return outcome
 
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
