@@ -1,4 +1,6 @@
-"""From a config to the parts of a run: encoder, data, vocabulary, model, module, layer store."""
+"""From a config to the parts of a run, in the order in which they are built: the mixes over the
+encoder, data, vocabulary, model, module; then the layer store.
+"""
 
 import inspect
 import logging
@@ -71,58 +73,9 @@ def elmo(cfg: DictConfig) -> Elmo:
     return built
 
 
-def finetuning(settings: DictConfig) -> FineTuning:
-    """Build the settings for training the encoder."""
-    if not is_finetuned(settings):
-        return FineTuning()
-    return FineTuning(settings.lr, settings.lr_decay, settings.name == "gradual")
-
-
 def is_finetuned(settings: DictConfig) -> bool:
     """Whether the encoder, or adapters of it, train with the task."""
     return bool(settings.name != "none")
-
-
-def schedule(settings: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | None:
-    """Build the learning rate schedule from the optimizer and the number of steps; None if the task
-    has its own.
-    """
-    if "_target_" not in settings:
-        return None
-    return instantiate({key: value for key, value in settings.items() if key != "name"})
-
-
-def task_files(cfg: DictConfig) -> ModuleType:
-    """Return the task's module with `read`, `collate` and `write`.
-
-    Raises ValueError for one that is missing or cannot read.
-    """
-    name = cfg.task.data
-    try:
-        module = import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and name.startswith(error.name):
-            raise ValueError(f"task.data={name}, but there is no module {error.name}") from error
-        raise
-    optional(module, "read", f"task.data={name}")
-    return module
-
-
-def optional(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
-    """Return a function that a task's module may lack; raises ValueError if it does."""
-    if not hasattr(task, name):
-        raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
-    function: Callable[..., Any] = getattr(task, name)
-    return function
-
-
-def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:
-    """Return the task's `read` with the arguments of `task.read.SPLIT`, and those that the corpus
-    has for its file of this split (or of split `file`), `data.read.TASK.SPLIT`.
-    """
-    options = OmegaConf.select(cfg, f"task.read.{split}") or {}
-    of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
-    return partial(task_files(cfg).read, **options, **of_file)
 
 
 def data(
@@ -130,13 +83,13 @@ def data(
     files: Mapping[str, Path] | None = None,
     read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None,
 ) -> TaskData:
-    """Read and check all examples, of all splits unless their `files` are given. Each split uses
-    its own `task.read` arguments unless `read` is given.
+    """Read and check all examples of the corpus, or of `files`. Each split has the `reader` of its
+    own unless `read` is given.
     """
     return TaskData(
         files or inputs.corpus(cfg),
         read=read or {split: reader(cfg, split) for split in inputs.SPLITS},
-        collate=task_files(cfg).collate,
+        collate=task_format(cfg).collate,
         **bounds(cfg.fit),
         fraction=cfg.fraction,
         overfit=cfg.fit.get("overfit"),
@@ -150,40 +103,37 @@ def bounds(fit: DictConfig) -> dict[str, Any]:
     return {key: fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")}
 
 
-def is_stored(mode: str, elmo: Elmo) -> bool:
-    """Whether layers are kept: of a frozen encoder that is not a table of vectors."""
-    is_static = getattr(elmo.encoder, "is_static", False)
-    return bool(elmo.mixes) and not (mode == "off" or elmo.finetune or is_static)
-
-
-def store(cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device) -> LayerStore | None:
-    """Build or open the store with the layers of all sentences, including those that `fraction`
-    leaves out; None if the encoder should run on each batch. The encoder computes on `device`.
+def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:
+    """Return the task's `read` with the arguments of `task.read.SPLIT`, and with those of
+    `data.read.TASK.SPLIT`, which the corpus has for its file of this split (or of split `file`).
     """
-    if not is_stored(cfg.store.mode, elmo) or "limit_train_batches" in cfg.trainer:
-        return None
-    limit = cfg.store.max_bytes
-    return build_store(
-        elmo.encoder,
-        data.all_sentences,
-        elmo.chosen,
-        Path(cfg.cache_dir, "layers").expanduser(),
-        dtype=cfg.store.dtype,
-        max_bytes=math.inf if limit is None else float(limit),
-        keep=is_pretrained(cfg.encoder),  # no other run has the same random weights
-        device=device,
-    )
+    options = OmegaConf.select(cfg, f"task.read.{split}") or {}
+    of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
+    return partial(task_format(cfg).read, **options, **of_file)
 
 
-def device_layers(store: LayerStore | None, device: torch.device) -> Tensor | None:
-    """Copy the store's layers to the training device if they need at most `DEVICE_SHARE` of its
-    free memory. Otherwise return None, and batches read from the store; on a CPU always, since the
-    files of the store are in memory already.
+def task_format(cfg: DictConfig) -> ModuleType:
+    """Return the task's module with `read`, `collate` and `write`, such as `tasks.ner.data`.
+
+    Raises ValueError for one that is missing or cannot read.
     """
-    if store is None or device.type != "cuda":
-        return None
-    free, _ = torch.cuda.mem_get_info(device)
-    return store.on(device) if store.num_bytes <= DEVICE_SHARE * free else None
+    name = cfg.task.data
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(error.name):
+            raise ValueError(f"task.data={name}, but there is no module {error.name}") from error
+        raise
+    required(module, "read", f"task.data={name}")
+    return module
+
+
+def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
+    """Return a function of a task's module; raises ValueError if it lacks this function."""
+    if not hasattr(task, name):
+        raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
+    function: Callable[..., Any] = getattr(task, name)
+    return function
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
@@ -232,12 +182,12 @@ def _is_lower(word: str) -> bool:
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
     """Build the task's model on its backbone."""
-    embed = instantiate(_taken(cfg.embed))(vocab=vocab, vectors=vectors)
-    backbone = partial(Backbone, embed, elmo, instantiate(_taken(cfg.rnn)))
+    embed = instantiate(_accepted(cfg.embed))(vocab=vocab, vectors=vectors)
+    backbone = partial(Backbone, embed, elmo, instantiate(_accepted(cfg.rnn)))
     return instantiate(cfg.task.model)(backbone, vocab.labels)
 
 
-def _taken(node: DictConfig) -> dict[str, Any]:
+def _accepted(node: DictConfig) -> dict[str, Any]:
     """Keep the settings that the chosen `embed` or `rnn` accepts. A task's settings are for its own
     choice and stay in the config if another is chosen.
     """
@@ -270,3 +220,56 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
 def _optimizer(cfg: DictConfig) -> Any:
     options = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
     return instantiate(options | {"_convert_": "all"})  # checkpoints contain only plain lists
+
+
+def finetuning(settings: DictConfig) -> FineTuning:
+    """Build the settings for training the encoder."""
+    if not is_finetuned(settings):
+        return FineTuning()
+    return FineTuning(settings.lr, settings.lr_decay, settings.name == "gradual")
+
+
+def schedule(settings: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | None:
+    """Build the learning rate schedule from the optimizer and the number of steps; None if the task
+    has its own.
+    """
+    if "_target_" not in settings:
+        return None
+    return instantiate({key: value for key, value in settings.items() if key != "name"})
+
+
+def store(cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device) -> LayerStore | None:
+    """Build or open the store with the layers of all sentences, including those that `fraction`
+    leaves out; None if the encoder should run on each batch. The encoder computes on `device`.
+    """
+    reads_little = "limit_train_batches" in cfg.trainer  # trainer=smoke
+    if reads_little or not is_stored(cfg.store.mode, elmo):
+        return None
+    limit = cfg.store.max_bytes
+    return build_store(
+        elmo.encoder,
+        data.all_sentences,
+        elmo.chosen,
+        Path(cfg.cache_dir, "layers").expanduser(),
+        dtype=cfg.store.dtype,
+        max_bytes=math.inf if limit is None else float(limit),
+        keep=is_pretrained(cfg.encoder),  # no other run has the same random weights
+        device=device,
+    )
+
+
+def is_stored(mode: str, elmo: Elmo) -> bool:
+    """Whether layers are stored: those of a frozen encoder that is not a table of vectors."""
+    is_static = getattr(elmo.encoder, "is_static", False)
+    return bool(elmo.mixes) and not (mode == "off" or elmo.finetune or is_static)
+
+
+def device_layers(store: LayerStore | None, device: torch.device) -> Tensor | None:
+    """Copy the store's layers to the training device if they need at most `DEVICE_SHARE` of its
+    free memory. Otherwise return None, and batches read from the store; on a CPU always, since the
+    files of the store are in memory already.
+    """
+    if store is None or device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return store.on(device) if store.num_bytes <= DEVICE_SHARE * free else None

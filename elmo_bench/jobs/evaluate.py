@@ -54,7 +54,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     if trainer.is_global_zero:
         folder, examples = Path(cfg.run_dir), data.examples["test"]
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
-        write_predictions(path, examples, module, build.task_files(cfg).write)
+        write_predictions(path, examples, module, build.task_format(cfg).write)
         write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
         speed = len(examples) / (ended - begun)
         _write(cfg, file, module, metrics, seconds=ended - started, speed=speed)
@@ -80,7 +80,7 @@ def _data(cfg: DictConfig, module: TaskModule, vocab: Vocab) -> tuple[Path, Task
     data = TaskData(
         {"test": file},
         read={"test": read},
-        collate=build.task_files(cfg).collate,
+        collate=build.task_format(cfg).collate,
         **build.bounds(cfg.fit),
         num_workers=hardware.workers(cfg),
         vocab=vocab,
@@ -144,8 +144,8 @@ def renamed(cfg: DictConfig, vocab: Vocab, read: Read) -> tuple[Read, Callable[[
 
     Raises ValueError if the task has no labels to map, or the model or corpus lacks a mapped label.
     """
-    task = build.task_files(cfg)
-    relabel = build.optional(task, "relabel", "data.labels")
+    task = build.task_format(cfg)
+    relabel = build.required(task, "relabel", "data.labels")
     given: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
     labels, known = named(given), [f"-{label}" for label in vocab.labels]
     if unknown := [each for each in labels if not any(k.endswith(f"-{each}") for k in known)]:

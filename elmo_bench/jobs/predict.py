@@ -34,7 +34,7 @@ def predict(cfg: DictConfig) -> None:
     lines, including blank ones. A record has `line`, its number, and `id`, if the input has it.
     """
     cfg, module, vocab, records, data = check(cfg)
-    render = build.optional(build.task_files(cfg), "render", "job=predict")
+    render = build.required(build.task_format(cfg), "render", "job=predict")
     extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
@@ -54,8 +54,8 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     check_output("output", cfg.output, inputs, begins(OWN))
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
-    task = build.task_files(cfg)
-    parse, _ = (build.optional(task, name, "job=predict") for name in ("parse", "render"))
+    task = build.task_format(cfg)
+    parse, _ = (build.required(task, name, "job=predict") for name in ("parse", "render"))
     data = TaskData(
         {"test": Path(cfg.input)},
         read={"test": partial(_parse, parse, records)},

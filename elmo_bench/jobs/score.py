@@ -24,7 +24,7 @@ def check(cfg: DictConfig) -> dict[str, float]:
     gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
-    read_predictions = build.optional(build.task_files(cfg), "read_predictions", "job=score")
+    read_predictions = build.required(build.task_format(cfg), "read_predictions", "job=score")
     predicted = read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}
     labels |= {

@@ -166,7 +166,7 @@ def _measure(
             write_counts(folder / "counts" / f"{split}.npz", examples, module)
             if split == splits[-1]:
                 path = folder / "predictions" / f"{split}{cfg.task.suffix}"
-                write_predictions(path, examples, module, build.task_files(cfg).write)
+                write_predictions(path, examples, module, build.task_format(cfg).write)
     best = metrics | flat_mix(module.mix())
     named = {k if k.startswith("test/") else f"best/{k}": value for k, value in best.items()}
     for logger in loggers:

@@ -29,7 +29,7 @@ def test_word_vectors(tmp_path):
 )
 def test_a_module_that_cannot_read(name, said):
     with pytest.raises(ValueError, match=f"^{said}$"):
-        build.task_files(composed(f"task.data={name}"))
+        build.task_format(composed(f"task.data={name}"))
 
 
 def test_no_file_of_word_vectors(tmp_path):

@@ -72,7 +72,7 @@ def made(tmp_path, root):
         file = sample(task=task, root=root, size=8)["test"]
         examples = list(build.reader(cfg, "test")(file))
         if names := cfg.data.labels:  # as job=evaluate reads them
-            relabel = build.task_files(cfg).relabel
+            relabel = build.task_format(cfg).relabel
             examples = [relabel(example, {name: name for name in names}) for example in examples]
         answers = [Answer(e.gold[0]) if task == "squad" else e.gold for e in examples]
         for number in errors:
@@ -80,7 +80,7 @@ def made(tmp_path, root):
         begin(cfg, {"data.test": file})
         folder = Path(cfg.run_dir)
         (folder / "predictions").mkdir()
-        build.task_files(cfg).write(
+        build.task_format(cfg).write(
             examples, answers, folder / f"predictions/test{cfg.task.suffix}"
         )
         labels = [*{label for example in examples for label in example.labels}, "B-NEW"]

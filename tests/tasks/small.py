@@ -59,7 +59,7 @@ def built(cfg, examples, labels=()):
     labels = labels or [label for example in examples for label in example.labels]
     vocab = Vocab.build([each for example in examples for each in example.sentences], labels)
     model = build.model(cfg, vocab, {}, build.elmo(cfg))
-    return model, vocab, build.task_files(cfg).collate(examples, vocab)
+    return model, vocab, build.task_format(cfg).collate(examples, vocab)
 
 
 def learnt(model, batch, *, lr, steps):

@@ -57,10 +57,10 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     if name in PART:
         gold = beginning(gold, PART[name], tmp_path)
     cfg = composed("job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}")
-    examples, files = list(build.reader(cfg, "test")(gold)), build.task_files(cfg)
+    examples, form = list(build.reader(cfg, "test")(gold)), build.task_format(cfg)
     answers = [Answer(example.gold[0]) if task == "squad" else example.gold for example in examples]
-    files.write(examples, answers, predicted)
-    assert files.read_predictions(predicted, examples) == answers
+    form.write(examples, answers, predicted)
+    assert form.read_predictions(predicted, examples) == answers
     monkeypatch.setattr(
         build, "reader", lambda cfg, split: lambda path: examples
     )  # gold need not be read twice

@@ -47,10 +47,10 @@ def test_one_word(tmp_path, task, settings):
     assert torch.isfinite(loss)
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     predicted, path = model.eval().decode(model(batch), batch), tmp_path / "predicted"
-    files = build.task_files(cfg)
-    files.write(examples, predicted, path)
+    form = build.task_format(cfg)
+    form.write(examples, predicted, path)
     metric = build.instantiate(cfg.task.metric)(vocab.labels)
-    metric.update(files.read_predictions(path, examples), [example.gold for example in examples])
+    metric.update(form.read_predictions(path, examples), [example.gold for example in examples])
     assert 0 <= metric.compute()[cfg.task.monitor] <= 1
 
 
