@@ -18,6 +18,7 @@ import yaml
 from elmo_bench.cli import is_out_of_memory
 from elmo_bench.jobs.train import train
 from elmo_bench.report import Tables, collect, report
+from elmo_bench.runs import read_counts
 from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
@@ -287,6 +288,9 @@ def test_several_devices_in_a_sweep(tmp_path):
     results = [json.loads((tmp_path / f"sweep/{k}/result.json").read_text()) for k in (0, 1)]
     assert results[0]["metrics"].keys() == results[1]["metrics"].keys()
     assert results[0]["parameters"] == results[1]["parameters"]
+    for split in ("dev", "test"):
+        one, two = (read_counts(tmp_path / f"sweep/{k}/counts/{split}.npz", "f1") for k in (0, 1))
+        assert one.sentences.tolist() == two.sentences.tolist()
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import SUFFIX, Run, collect, failures, pack, run_folders, unpacked
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,8 @@ def archive(cfg: DictConfig) -> None:
     Runs in an existing archive are kept. Of runs with the same settings, files and seed, the
     archive keeps the one that finished first.
 
-    Raises ValueError if `output` is not an archive of runs, FileNotFoundError if there are no runs.
+    Raises ValueError if `output` is not an archive of runs, or for curves or counts that no report
+    could read, and FileNotFoundError if there are no runs.
     """
     finished, failed = check(cfg)
     output = Path(cfg.output)
@@ -39,6 +41,8 @@ def check(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
     if output.exists():
         folders.insert(0, unpacked(output, cfg.cache_dir))
     finished = _first(collect(folders))
+    for run in finished:
+        after_epochs(run, None)  # nobody could mend the curves of a run in the archive
     failed = [run for run in failures(folders, finished) if run.reason != RUNNING]
     return finished, failed
 

@@ -147,6 +147,23 @@ def test_only_what_a_run_has_written_is_kept(tmp_path, name):
     assert not (tmp_path / "x.tar.xz").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("metrics.csv", b"epoch,dev/f1\n0,much\n", "2: not the metrics of an epoch: .*much"),
+        ("metrics.csv", b"epoch,dev/f1\n0,\xff\n", "not the metrics of an epoch: .*utf-8"),
+        ("counts/dev.npz", b"PK", "damaged"),
+    ],
+)
+def test_what_no_report_could_read_is_not_kept(archive, tmp_path, name, content, message):
+    """In the archive it would end every report of it, and nobody can edit it there."""
+    before = archive.read_bytes()
+    (ran(tmp_path / "again" / "22", 22) / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"22/{name}:.*{message}"):
+        kept(tmp_path / "again", archive, tmp_path / "cache")
+    assert archive.read_bytes() == before
+
+
 def test_folders_and_archives_side_by_side(archive, tmp_path):
     begun(archive.parent / "failed", 30)
     first, second = run_folders([archive.parent], tmp_path / "cache")
