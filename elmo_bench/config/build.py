@@ -86,8 +86,15 @@ def data(
     """Read and check all examples of the corpus, or of `files`. Each split has the `reader` of its
     own unless `read` is given.
     """
+    files = files or inputs.corpus(cfg)
+    for split in sorted(files.keys() - {"train"}):
+        if "train" in files and files[split].samefile(files["train"]):
+            log.warning(
+                "data.files.%s is the training file: its figures say how well the model remembers",
+                split,
+            )
     return TaskData(
-        files or inputs.corpus(cfg),
+        files,
         read=read or {split: reader(cfg, split) for split in inputs.SPLITS},
         collate=task_format(cfg).collate,
         **bounds(cfg.fit),

@@ -33,19 +33,21 @@ RELEASES = {
         for split, name in (("train", "train"), ("development", "dev"), ("test", "test"))
     },
 }
-WORD, FIRST_PREDICATE = 3, 11  # columns
+WORD, TAG, FIRST_PREDICATE = 3, 4, 11  # columns
 TRACE, EDITED = "-NONE-", "EDITED"  # the leaves and phrases of the trees that no column has
-NOTHING = ["nullp"]  # the word of a tree that has only these
+NOTHING = [("nullp", "XX")]  # the word and the tag of a tree that has only these
 _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may contain other white space
 _GAP = re.compile(r"[ \t]+")
 
+Leaves = list[tuple[str, str]]  # each word of a tree, and its part of speech
 Counts = dict[str, int | str]
 
 
 def ontonotes(cfg: DictConfig) -> dict[str, Counts]:
     """Write the files of each split below `cfg.out`, all or none; print and return their counts.
 
-    `with_coreference` counts the documents of files of which a part has a mention.
+    `with_coreference` counts the documents of files of which a part has a mention. Sentences whose
+    parts of speech differ from those of their tree are counted in the log.
 
     Raises ValueError, which names the document, for a sentence that does not have as many words as
     its tree, and the errors of `check`.
@@ -57,7 +59,7 @@ def ontonotes(cfg: DictConfig) -> dict[str, Counts]:
             path = Path(cfg.out, name).expanduser()
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = stack.enter_context(atomic(path))
-            counts[name] = _write(bars.track(skeletons, description=name), ldc, scratch)
+            counts[name] = _write(bars.track(skeletons, description=name), ldc, scratch, name)
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(
         json.dumps(counts, indent=1)
     )
@@ -91,14 +93,15 @@ def check(cfg: DictConfig) -> tuple[Path, dict[str, list[Path]]]:
     return ldc[0], files
 
 
-def _write(skeletons: Iterable[Path], ldc: Path, path: Path) -> Counts:
+def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Counts:
     """Write the files of a split, one after the other, to `path`; return its counts and sha256."""
     counts = Counter(documents=0, with_coreference=0, sentences=0, words=0, propositions=0)
+    differing: list[str] = []
     with path.open("w", encoding="utf-8") as file:
         for skeleton in skeletons:
             document = skeleton.as_posix().rpartition(f"{ANNOTATIONS}/")[2].rpartition(".")[0]
             documents, has_mention = 0, False
-            for rows in _joined(skeleton, ldc / f"{document}.parse"):
+            for rows in _joined(skeleton, ldc / f"{document}.parse", differing):
                 file.writelines(f"{' '.join(row)}\n" for row in rows)
                 if len(rows[0]) < MIN_COLUMNS:  # a line between sentences
                     documents += rows[0][:1] == ["#begin"]
@@ -110,12 +113,23 @@ def _write(skeletons: Iterable[Path], ldc: Path, path: Path) -> Counts:
                 has_mention |= any(row[-1] != "-" for row in rows)
             counts["documents"] += documents
             counts["with_coreference"] += documents * has_mention
+    if differing:
+        log.warning(
+            "%s: %d of %d sentences have other parts of speech in the LDC's trees, first %s",
+            name,
+            len(differing),
+            counts["sentences"],
+            differing[0],
+        )
     with path.open("rb") as written:
         return {**counts, "sha256": hashlib.file_digest(written, "sha256").hexdigest()}
 
 
-def _joined(skeleton: Path, parse: Path) -> Iterator[list[list[str]]]:
-    """Yield the rows of each sentence with its words, and each other line as a row of its own."""
+def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[list[str]]]:
+    """Yield the rows of each sentence with its words, and each other line as a row of its own.
+
+    Where the parts of speech of a sentence are not those of its tree, `differing` gets its place.
+    """
     trees, number = _trees(parse), 0
     for is_sentence, lines in groupby(read_lines(skeleton), _is_row):
         block = [(f"{skeleton}:{line}", _GAP.split(text.strip(" \t"))) for line, text in lines]
@@ -123,19 +137,21 @@ def _joined(skeleton: Path, parse: Path) -> Iterator[list[list[str]]]:
             yield from ([row] for _, row in block)
             continue
         number += 1
-        words = next(trees, [])
-        if len(words) != len(block):
+        leaves = next(trees, [])
+        if len(leaves) != len(block):
             raise ValueError(
                 f"{block[0][0]}: a sentence of {len(block)} words, but tree {number} of {parse} "
-                f"has {len(words)}"
+                f"has {len(leaves)}"
             )
-        for (where, row), word in zip(block, words, strict=True):
+        for (where, row), (word, _) in zip(block, leaves, strict=True):
             if len(row) < MIN_COLUMNS or row[WORD] != NO_WORD:
                 raise ValueError(
                     f"{where}: a row of a skeleton must have at least {MIN_COLUMNS} columns, the "
                     f"fourth {NO_WORD}"
                 )
             row[WORD] = word
+        if [row[TAG] for _, row in block] != [tag for _, tag in leaves]:
+            differing.append(block[0][0])
         yield [row for _, row in block]
     if any(True for _ in trees):
         log.warning("%s has more trees than %s has sentences (%d)", parse, skeleton, number)
@@ -145,14 +161,14 @@ def _is_row(line: tuple[int, str]) -> bool:
     return bool(line[1].strip(" \t")) and not line[1].startswith("#")
 
 
-def _trees(path: Path) -> Iterator[list[str]]:
-    """Yield the words of each tree of a .parse file, without traces and EDITED phrases.
+def _trees(path: Path) -> Iterator[Leaves]:
+    """Yield the leaves of each tree of a .parse file, without traces and EDITED phrases.
 
     Lines that begin with `;`, `<` or `*` are comments. Raises ValueError, with file and line, for
     brackets that do not match.
     """
     stack: list[list[str]] = []  # what each open bracket has: its label, the word of a leaf
-    words: list[str] = []
+    leaves: Leaves = []
     for number, line in read_lines(path):
         for token in _TOKEN.findall("" if line.startswith((";", "<", "*")) else line):
             if token == "(":
@@ -163,13 +179,13 @@ def _trees(path: Path) -> Iterator[list[str]]:
             if token != ")":
                 stack[-1].append(token)
                 continue
-            label, *leaf = stack.pop() or [""]
-            if len(leaf) > 1:
-                raise ValueError(f"{path}:{number}: {' '.join(leaf)!r} is not one word")
+            label, *words = stack.pop() or [""]
+            if len(words) > 1:
+                raise ValueError(f"{path}:{number}: {' '.join(words)!r} is not one word")
             if label != TRACE and EDITED not in [node[0] for node in stack if node]:
-                words += leaf
+                leaves += [(word, label) for word in words]
             if not stack:
-                yield words or NOTHING
-                words = []
+                yield leaves or NOTHING
+                leaves = []
     if stack:
         raise ValueError(f"{path}: the file ends within a tree")

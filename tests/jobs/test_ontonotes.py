@@ -132,6 +132,13 @@ def test_a_document_that_does_not_fit_is_named_and_nothing_written(folders, old,
     assert not [path for path in (folders / "out").rglob("*") if path.is_file()]
 
 
+def test_other_parts_of_speech_are_counted(folders, caplog):
+    path = folders / f"ldc/data/files/{ANNOTATIONS}/nw/p2.5_wsj/02/p2.5_wsj_02.parse"
+    path.write_text(TREES.replace("(RB twice)", "(NN twice)"), encoding="utf-8")
+    join(folders)
+    assert "1 of 3 sentences have other parts of speech in the LDC's trees" in caplog.text
+
+
 def test_what_is_missing_is_named(folders, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"ldc=.*/out: no data/files/data/english/annot"):
         join(folders, f"ldc={folders}/out")
