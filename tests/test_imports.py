@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 FILES = sorted(path for folder in ("elmo_bench", "tasks") for path in (ROOT / folder).rglob("*.py"))
 TASKS = sorted(path.stem for path in (ROOT / "conf" / "task").glob("*.yaml"))
 
-# What a part of the library may import of the library itself, besides `files` and `checks`.
+# What a part of the library may import of the library itself, besides `files`.
 MAY = {
     "files": set(),
     "text": set(),

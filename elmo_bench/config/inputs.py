@@ -1,4 +1,4 @@
-"""Which files a run reads.
+"""Which files a run reads, and whether an earlier run is the same.
 
 Importing this is cheap: a sweep asks it for every run that it may leave out.
 """

@@ -30,7 +30,14 @@ from rich.console import Console
 from rich.table import Table
 
 from elmo_bench.files import duration, is_taken, plain, signals
-from elmo_bench.runs import dev_figure, failure_sentence, finished, machine, settings, unfinished
+from elmo_bench.runs import (
+    dev_figure,
+    failure_sentence,
+    finished,
+    machine,
+    settings_digest,
+    unfinished,
+)
 from elmo_bench.runs.processes import Processes
 
 from .check import dry_run_lines, faults
@@ -185,7 +192,7 @@ class ProcessLauncher(Launcher):
         finished_runs, killed_runs = finished(searched), unfinished(searched)
         outcomes, same, killed = dict[int, Outcome](), dict[int, int](), dict[int, Path | None]()
         for number, config in zip(jobs, configs, strict=True):
-            if (first := self.numbers.setdefault(settings(config), number)) != number:
+            if (first := self.numbers.setdefault(settings_digest(config), number)) != number:
                 same[number] = first
             elif folder := same_run(config, finished_runs):
                 outcomes[number] = Outcome(

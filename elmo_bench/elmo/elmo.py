@@ -73,7 +73,7 @@ class Elmo(nn.Module):
         for place in at:  # nothing would read another one
             one_of("elmo.at", place, PLACES)
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
-        self.device_layers: Any = None  # "L N D" of a store on the device, for `LayerRows`
+        self.device_layers: Any = None  # `LayerStore.on` of the device, for `LayerRows`
         self.mixes: Any = nn.ModuleDict()
         if encoder is not None:
             # Lightning preserves the mode of each module.

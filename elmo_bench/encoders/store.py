@@ -161,7 +161,7 @@ def build_store(
     starts = dict(zip(distinct, ends, strict=False))
     store, is_ready = LayerStore(path, layers, starts, keep=keep), False
     try:
-        is_ready = _complete(store.hold(), encoder, distinct, dtype, max_bytes, device)
+        is_ready = _compute_missing(store.hold(), encoder, distinct, dtype, max_bytes, device)
     except OSError as error:
         reason = f"cannot write or read {path} ({error.strerror or error})"
         log.warning("%s: running the encoder on every batch", reason)
@@ -172,10 +172,11 @@ def build_store(
 
 
 def _key(sentence: Sentence) -> bytes:
+    """Return a hash by which sentences are sorted."""
     return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
 
 
-def _complete(
+def _compute_missing(
     store: LayerStore,
     encoder: Any,
     sentences: Sequence[Sentence],

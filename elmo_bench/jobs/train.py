@@ -67,7 +67,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     inputs.vectors(cfg)  # raises its error before the biLM is adapted
-    files, asked = inputs.files(cfg), cfg
+    files, asked = inputs.files(cfg), cfg  # `cfg` may get an adapted biLM
     last = begin(cfg, files) if is_first() else goes_on_from(cfg, files)
     cfg = _seeded(cfg)
     parts = build.parts(cfg, inputs.by_split(files))
@@ -83,7 +83,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             with naming(last, keeps):
                 trainer.fit(parts.module, parts.data, ckpt_path=last, weights_only=True)
             metrics = _measure(cfg, trainer, parts.module, parts.data)
-            # Of a frozen encoder, in the run that filled the store.
+            # What the encoder took for the layers, in whichever run they were stored.
             encoder = {} if store is None else {"encoder": store.seconds}
     if trainer.is_global_zero:
         count, epochs = len(parts.data.examples["train"]), trainer.current_epoch
@@ -116,7 +116,9 @@ def _seeded(cfg: DictConfig) -> DictConfig:
 def _content(
     cfg: DictConfig, asked: DictConfig, parts: build.Parts, parameters: dict[str, int]
 ) -> dict[str, Any]:
-    """Return what checkpoints contain besides weights: the model and the run, as it was `asked`."""
+    """Log sizes of data and model; return what checkpoints contain besides weights: the model, and
+    the run as it was `asked` for.
+    """
     sizes = ", ".join(f"{len(part)} {split}" for split, part in parts.data.examples.items())
     size = f"{parameters['trainable']:,} trainable parameters"
     log.info("%s on %s: %s examples; %s", cfg.task.name, cfg.data.name, sizes, size)

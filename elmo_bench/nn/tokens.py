@@ -48,28 +48,28 @@ class Tokens(NamedTuple):
         An encoder still reads whole sentences.
         """
 
-        def on(part: Tensor) -> Any:
+        def index(part: Tensor) -> Any:  # on the part's device
             return rows if isinstance(rows, slice) else to_device(torch.tensor(rows), part)
 
-        words, mask = (part[on(part), :length] for part in (self.words, self.mask))
+        words, mask = (part[index(part), :length] for part in (self.words, self.mask))
         lengths, sentences, chars = self.lengths[rows].clip(max=length), self.sentences, self.chars
         if sentences is not None:
             numbers = range(len(sentences))[rows] if isinstance(rows, slice) else rows
             sentences, chars = [sentences[k] for k in numbers], self.with_chars().chars
         if chars is not None:
-            chars = chars[on(chars), :length]
-        return Tokens(words, mask, lengths, sentences, chars, self._cut_elmo(on, length))
+            chars = chars[index(chars), :length]
+        return Tokens(words, mask, lengths, sentences, chars, self._cut_elmo(index, length))
 
-    def _cut_elmo(self, on: Callable[[Tensor], Any], length: int) -> Any:
+    def _cut_elmo(self, index: Callable[[Tensor], Any], length: int) -> Any:
         match self.elmo:
             case None:
                 return None
             case Layers(layers):
-                return Layers(layers[:, on(layers), :length])
+                return Layers(layers[:, index(layers), :length])
             case LayerRows(rows):
-                return LayerRows(rows[on(rows), :length])
+                return LayerRows(rows[index(rows), :length])
             case inputs:  # some encoders' stay on the host
-                return type(inputs)(*(part[on(part)] for part in inputs))
+                return type(inputs)(*(part[index(part)] for part in inputs))
 
 
 def to_device(values: Tensor, like: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from .identity import (
     hash_files as hash_files,
     is_baseline as is_baseline,
     leaves as leaves,
-    settings as settings,
+    settings_digest as settings_digest,
 )
 from .portable import (
     OVERRIDES as OVERRIDES,

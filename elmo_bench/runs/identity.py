@@ -1,4 +1,6 @@
-"""The identity of a run: its effective settings, and the contents of its files."""
+"""When two runs are the same: a run's identity is its effective settings and the contents of its
+files.
+"""
 
 import hashlib
 import json
@@ -32,8 +34,8 @@ NOT_IDENTITY = (
 
 
 class Identity(NamedTuple):
-    """Two digests: of the effective settings, and of the contents of the files that the
-    run reads.
+    """Two digests: of the effective settings, and of the contents of the files that the run reads.
+    Runs with equal identities are the same.
     """
 
     settings: str
@@ -48,7 +50,7 @@ class Identity(NamedTuple):
         return "-".join(self)
 
 
-def settings(cfg: DictConfig) -> str:
+def settings_digest(cfg: DictConfig) -> str:
     """Return a digest of every setting except those without effect and the run's folder.
 
     Runs of a sweep with equal digests are one run. This is stricter than identity, so that a sweep
@@ -60,7 +62,9 @@ def settings(cfg: DictConfig) -> str:
 
 
 def resolved(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
-    """Return the resolved config; the keys in `unknown`, which a run may not know yet, are null."""
+    """Return the resolved config; `unknown` keys, which a run may not know yet, are null. A config
+    without layers is that of the baseline.
+    """
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     content.update(dict.fromkeys(unknown))

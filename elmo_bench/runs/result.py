@@ -61,7 +61,7 @@ def leaves_error(run_dir: str | None) -> Iterator[None]:
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
-    """Return what `begin` wrote about a run (identity, inputs, start), and its config."""
+    """Return what `resume.begin` wrote about a run (identity, inputs, start), and its config."""
     return read_or_empty(Path(cfg.run_dir, BEGUN)) | {
         "config": OmegaConf.to_container(cfg, resolve=True)
     }

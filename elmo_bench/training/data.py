@@ -42,7 +42,7 @@ class Example(Protocol):
 
 
 class Numbered(NamedTuple):
-    """A task's batch, and the indices of its examples in the data set."""
+    """A task's batch, and the numbers of its examples among those of its split."""
 
     numbers: list[int]
     batch: Any
@@ -81,7 +81,7 @@ class TaskData(pl.LightningDataModule):
             self.examples = {"train": few, "dev": few}
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab = vocab
-        self.complete: Callable[[Tokens], Tokens] | None = None
+        self.add_inputs: Callable[[Tokens], Tokens] | None = None
         if vocab is None:
             labels = {label for example in self.examples["train"] for label in example.labels}
             owner = "the training file"
@@ -107,7 +107,7 @@ class TaskData(pl.LightningDataModule):
         if store is not None:
             read = partial(_stored, store, on_device=elmo.device_layers is not None)
         reads_chars = getattr(backbone.embed, "reads_chars", True)
-        self.complete = partial(_complete, reads_chars=reads_chars, elmo=read)
+        self.add_inputs = partial(_add_inputs, reads_chars=reads_chars, elmo=read)
         if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):
             _tell_of_zeros(elmo.encoder.has_vector, self.all_sentences)
 
@@ -118,7 +118,7 @@ class TaskData(pl.LightningDataModule):
         return Loader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
-            collate_fn=partial(_collate, self.collate, examples, self.vocab, self.complete),
+            collate_fn=partial(_collate, self.collate, examples, self.vocab, self.add_inputs),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
             # Workers are made once a process, and their seed is drawn then: not from the model's
@@ -153,20 +153,21 @@ def _collate(
     collate: Callable[..., Any],
     examples: Sequence[Example],
     vocab: Vocab | None,
-    complete: Callable[[Tokens], Tokens] | None,
+    add_inputs: Callable[[Tokens], Tokens] | None,
     numbers: list[int],
 ) -> Numbered:
+    """Return the task's batch of these examples, with what the model reads of their `Tokens`."""
     batch = collate([examples[number] for number in numbers], vocab)
-    if complete is not None:
+    if add_inputs is not None:
         parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
-        batch = batch._replace(**{name: complete(part) for name, part in parts.items()})
+        batch = batch._replace(**{name: add_inputs(part) for name, part in parts.items()})
     return Numbered(numbers, batch)
 
 
-def _complete(
+def _add_inputs(
     tokens: Tokens, *, reads_chars: bool, elmo: Callable[[Sequence[Sequence[str]]], Any]
 ) -> Tokens:
-    """Replace the sentences by what the model reads of them."""
+    """Replace the sentences by what the model reads of them: characters, and what `elmo` gives."""
     if reads_chars:
         tokens = tokens.with_chars()
     return tokens._replace(sentences=None, elmo=elmo(tokens.sentences or ()))
@@ -175,6 +176,7 @@ def _complete(
 def _stored(
     store: LayerStore, sentences: Sequence[Sequence[str]], *, on_device: bool
 ) -> Layers | LayerRows:
+    """Return the layers of stored sentences, or their rows if the device has the layers."""
     rows = store.rows(sentences)
     return LayerRows(rows) if on_device else Layers(store(rows))
 

@@ -75,11 +75,11 @@ class TaskModule(pl.LightningModule):
         self.norms: Any = nn.ModuleDict()  # of the layers, by place
         for place, mix in self.elmo.mixes.items():
             self.norms[place] = Mean(len(mix.layers), dtype=torch.double)
-        self.mean_norms: dict[str, list[float]] = {}  # the same on dev, last pass
-        self.watching: list[Any] = []  # hooks during passes over dev
+        self.mean_norms: dict[str, list[float]] = {}  # of the last pass over dev
+        self.watching: list[Any] = []  # hooks that measure norms, during passes over dev
         self.encoder_is_elsewhere = encoder_is_elsewhere
         self.rename: Callable[[Any], Any] | None = None  # to the labels of another corpus
-        self.content: dict[str, Any] = {}
+        self.content: dict[str, Any] = {}  # of checkpoints, besides the weights
         self.predictions: dict[int, Any] = {}
 
     @property

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from elmo_bench.runs import Identity, hash_files, settings
+from elmo_bench.runs import Identity, hash_files, settings_digest
 from tests.conftest import composed
 
 GROUPS = ("finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
@@ -76,7 +76,7 @@ def test_settings_that_act(identity, command):
 def test_every_baseline_is_one_run(identity):
     """Whichever encoder it is a baseline of; and the paper's of SNLI has less to regularise it."""
     ways = ["encoder=none"], ["encoder=mini", "elmo.mix=none"], ["elmo.mix=none"]
-    for digest in (settings, None):
+    for digest in (settings_digest, None):
         assert len({identity(*way, digest=digest) for way in ways}) == 1
         paper = ["sweep=table1", "task=snli"]
         assert len({identity(*paper, *way, digest=digest) for way in ways}) == 1
@@ -94,7 +94,7 @@ def test_runs_of_a_sweep_that_are_one(identity):
     """Those that differ in what does nothing; not those on which somebody compares the speed."""
 
     def number(*runs):
-        return len({identity(*run, digest=settings) for run in runs})
+        return len({identity(*run, digest=settings_digest) for run in runs})
 
     assert number(["encoder=none", "elmo.mix=all"], ["encoder=none", "elmo.mix=top"]) == 1
     assert number(["elmo.mix=none", "run_dir=a"], ["elmo.mix=none", "elmo.l2=7", "run_dir=b"]) == 1
