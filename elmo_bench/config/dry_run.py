@@ -83,7 +83,11 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     whole = cfg.copy()
     whole.fraction = 1.0
     said, files = _files(whole)
-    if "train" not in files:  # without which nothing else can be used
+    if "train" not in files:  # the others are read alone
+        for split, path in files.items():
+            if not (count := sum(1 for _ in build.reader(cfg, split)(path))):
+                raise ValueError(f"{path}: the {split} file has no examples")
+            said.append(f"data.files.{split}={path}: {count:,} examples")
         return said, 0
     data = build.data(whole, files)
     counts = {split: len(examples) for split, examples in data.examples.items()}

@@ -49,8 +49,9 @@ def workers(cfg: DictConfig) -> int:
         return cfg.num_workers
     if device(cfg) == "cpu":
         return 0
-    share = os.environ.get("OMP_NUM_THREADS") or cores() // torch.cuda.device_count()
-    return min(WORKERS, max(0, int(share) - 1))
+    threads = os.environ.get("OMP_NUM_THREADS", "")  # may be a list: 4,2
+    share = int(threads) if threads.isdigit() else cores() // torch.cuda.device_count()
+    return min(WORKERS, max(0, share - 1))
 
 
 def callbacks(cfg: DictConfig) -> list[Callback]:

@@ -11,6 +11,7 @@ import itertools
 import logging
 import queue
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -99,9 +100,15 @@ class ProcessLauncher(Launcher):
                 machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
             if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
                 raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
-            self.prefix = shlex.split(self.asked)
         except ValueError as error:
             raise CompactHydraException(str(error)) from error
+        asked = f"hydra.launcher.prefix={self.asked}"
+        try:
+            self.prefix = shlex.split(self.asked)
+        except ValueError as error:
+            raise CompactHydraException(f"{asked}: {error}; a shell parses it") from error
+        if self.prefix and shutil.which(self.prefix[0]) is None:
+            raise CompactHydraException(f"{asked}, but there is no command {self.prefix[0]}")
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int

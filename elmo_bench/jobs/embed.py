@@ -95,7 +95,8 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
     if cfg.result:
         run = read_run(Path(cfg.result))
         learned = _learned(cfg, run)
-        choice, norm = learned["layers"], run.config["elmo"].get("norm", "none")
+        elmo = run.config.get("elmo") or {}
+        choice, norm = learned["layers"], elmo.get("norm", "none")
     if norm not in ("none", "word"):
         where = f" in result={cfg.result}" if learned else ""
         raise ValueError(f"elmo.norm={norm}{where}, but layers=mix supports none and word")

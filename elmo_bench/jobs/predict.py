@@ -90,7 +90,8 @@ def _records(path: Path) -> Records:
         return list(read_objects(path))
     lines = [(number, line) for number, line in read_lines(path) if line.strip()]
     rows = [line for _, line in lines[:50] if not line.startswith("#")]
-    if len(rows) > 1 and all(map(_COLUMNS.fullmatch, rows)):
+    begins = lines[0][1].startswith(("#begin document", "-DOCSTART-")) if lines else False
+    if begins or (len(rows) > 1 and all(map(_COLUMNS.fullmatch, rows))):
         raise ValueError(
             f"input={path} has one word per line, in columns, but job=predict reads text with one "
             "example per line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "

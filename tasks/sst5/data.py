@@ -158,11 +158,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     labels = sorted({*CLASSES[5 if has_five else 3].values()})
     predictions = []
     for (number, line), example in paired(path, [*read_lines(path)], examples):
-        gold, predicted, words = (*line.split("\t"), "", "")[:3]
-        if (gold, words) != (example.gold, " ".join(example.words)) or predicted not in labels:
+        columns, words = line.split("\t"), " ".join(example.words)
+        predicted = columns[1] if len(columns) == 3 else ""
+        if columns != [example.gold, predicted, words] or predicted not in labels:
             raise ValueError(
                 f"{path}:{number}: {line!r}, but it must have three columns: {example.gold!r}, one "
-                f"of {', '.join(labels)}, and {' '.join(example.words)!r} of {example.source}; "
+                f"of {', '.join(labels)}, and {words!r} of {example.source}; "
                 "check that task.classes is the same as in the run"
             )
         predictions.append(predicted)
