@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 FIRST_FILES = (".hydra", "run.lock")
 
 
-def move(cfg: DictConfig) -> None:
+def continue_interrupted(cfg: DictConfig) -> None:
     """Continue an interrupted run of this identity below `outputs_dir`; in that case this function
     does not return.
 

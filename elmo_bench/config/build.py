@@ -5,7 +5,7 @@ encoder, data, vocabulary, model, module; then the layer store.
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,9 +20,8 @@ from torch import Tensor
 
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import LayerStore, add_adapters, build_store
-from elmo_bench.files import Bars
 from elmo_bench.nn import Backbone
-from elmo_bench.text import Vocab, forms, read_vectors, side_by_side
+from elmo_bench.text import Vocab
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 
@@ -30,6 +29,7 @@ from . import inputs
 from .encoders import encoder_or_none, is_pretrained
 from .hardware import workers
 from .inputs import instantiate
+from .word_vectors import read_word_vectors
 
 log = logging.getLogger(__name__)
 DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers
@@ -150,7 +150,7 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
     seen = {
         word for split in data.examples for sentence in data.sentences(split) for word in sentence
     }
-    word_vectors = vectors(cfg, seen)
+    word_vectors = read_word_vectors(cfg, seen)
     built = Vocab.build(
         data.sentences("train"),
         data.labels,
@@ -159,32 +159,6 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
         lowercase=cfg.vocab.lowercase if word_vectors else True,
     )
     return built, word_vectors
-
-
-def vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
-    """Read the vectors of some words from the files of `vocab.vectors`; empty without files."""
-    lowercase, files = cfg.vocab.lowercase, inputs.vectors(cfg)
-    wanted = {form for word in words for form in forms(word, lowercase)}
-    parts = []
-    for path in files:
-        with Bars() as bars:  # a file may have millions of lines
-            watch = partial(bars.track, description="vocab.vectors, lines")
-            rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
-        part = {word: table[row] for word, row in rows.items()}
-        parts.append(part)
-        if not part:
-            raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
-        if lowercase is False and all(map(_is_lower, part)) and not all(map(_is_lower, wanted)):
-            log.warning(
-                "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
-                "vocab.lowercase=fallback looks them up in lower case",
-                path,
-            )
-    return side_by_side(parts, unit=cfg.vocab.get("unit_vectors", False))
-
-
-def _is_lower(word: str) -> bool:
-    return word == word.lower()
 
 
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:

@@ -92,7 +92,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     data = build.data(whole, files)
     counts = {split: len(examples) for split, examples in data.examples.items()}
     said += [f"data.files.{split}={files[split]}: {n:,} examples" for split, n in counts.items()]
-    for file in inputs.vectors(cfg):
+    for file in inputs.checked_vector_files(cfg):
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
     build.vocab(whole, data)  # reads the vectors

@@ -94,7 +94,7 @@ def vector_files(cfg: DictConfig) -> list[str]:
     return [f"{file}{'.gz' * packed}" for file, packed in zip(files, is_packed, strict=True)]
 
 
-def vectors(cfg: DictConfig) -> list[str]:
+def checked_vector_files(cfg: DictConfig) -> list[str]:
     """Return the files of `vocab.vectors`, all of which exist.
 
     Raises FileNotFoundError, which says where a missing file of the paper's recipes comes from.

@@ -53,7 +53,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         log.info("%s is the baseline: it has no layers", asked)
         as_baseline(cfg)
     if cfg.resume:
-        again.move(cfg)
+        again.continue_interrupted(cfg)
     for line in applied(cfg):
         log.info(line)
     folder = Path(cfg.run_dir)
@@ -66,7 +66,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
-    inputs.vectors(cfg)  # raises its error before the biLM is adapted
+    inputs.checked_vector_files(cfg)  # raises its error before the biLM is adapted
     files, asked = inputs.files(cfg), cfg  # `cfg` may get an adapted biLM
     last = begin(cfg, files) if is_first() else goes_on_from(cfg, files)
     cfg = _seeded(cfg)

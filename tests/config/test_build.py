@@ -3,6 +3,7 @@
 import pytest
 
 from elmo_bench.config import build, hardware
+from elmo_bench.config.word_vectors import read_word_vectors
 from elmo_bench.runs import machine
 from elmo_bench.text import Vocab
 from tests.conftest import composed
@@ -12,7 +13,7 @@ def test_word_vectors(tmp_path):
     """Of the forms in which words are looked up."""
     (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\n\u00e9t\u00e9 5 6\n")
     cfg = composed(f"vocab.vectors={tmp_path}/v.txt", "vocab.lowercase=true")
-    vectors = build.vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
+    vectors = read_word_vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
     assert {word: vector.tolist() for word, vector in vectors.items()} == {
         "the": [1, 2],
         "\u00e9t\u00e9": [5, 6],
@@ -34,7 +35,7 @@ def test_a_module_that_cannot_read(name, said):
 
 def test_no_file_of_word_vectors(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"vocab.vectors=nowhere.txt: no such file"):
-        build.vectors(composed("vocab.vectors=nowhere.txt", f"cache_dir={tmp_path}"), ["the"])
+        read_word_vectors(composed("vocab.vectors=nowhere.txt", f"cache_dir={tmp_path}"), ["the"])
 
 
 @pytest.mark.parametrize(("words", "said"), [(["The", "dog"], True), (["the", "dog"], False)])
@@ -43,7 +44,7 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
 ):
     (tmp_path / "v.txt").write_text("the 3 4\ndog 0 2\n")
     settings = [f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}"]
-    build.vectors(composed("task=sst5", *settings), words)
+    read_word_vectors(composed("task=sst5", *settings), words)
     assert ("v.txt is lower-cased" in caplog.text) == said
 
 

@@ -137,17 +137,17 @@ def test_word_vectors_are_found_or_their_origin_is_said(tmp_path, overridden):
     Path(first).parent.mkdir()
     Path(f"{first}.txt.gz").touch()
     with pytest.raises(FileNotFoundError) as caught:
-        inputs.vectors(composed(*coref))
+        inputs.checked_vector_files(composed(*coref))
     said = str(caught.value)
     assert said.startswith(f"vocab.vectors={second}.txt: no such file; ")
     assert "coref/turian.50d.txt" in said
     assert "vocab.vectors=null" in said
     overridden("vocab.vectors")
     with pytest.raises(FileNotFoundError, match=r"vocab.vectors=a: no such file$"):
-        inputs.vectors(composed(*coref, "vocab.vectors=a"))
+        inputs.checked_vector_files(composed(*coref, "vocab.vectors=a"))
     Path(f"{second}.txt").touch()
-    assert inputs.vectors(composed(*coref)) == [f"{first}.txt.gz", f"{second}.txt"]
-    assert inputs.vectors(composed(*coref, "vocab.vectors=null")) == []
+    assert inputs.checked_vector_files(composed(*coref)) == [f"{first}.txt.gz", f"{second}.txt"]
+    assert inputs.checked_vector_files(composed(*coref, "vocab.vectors=null")) == []
 
 
 @pytest.mark.parametrize(
