@@ -1,5 +1,8 @@
 """Named entity recognition in CoNLL-2003 format: word in the first column, IOB tag in the last.
 
+Training needs `read`, `collate` and `write`. The other functions are for other jobs: `relabel` for
+job=evaluate, `read_predictions` for job=score, `parse` and `render` for job=predict.
+
 Axes: B batch, T tokens.
 """
 
