@@ -251,7 +251,7 @@ def _message(fault: Fault, key: str, values: Mapping[str, Any]) -> str:
     return f"{key}={shown(value)}, {reason}"
 
 
-def applied(cfg: DictConfig) -> list[str]:
+def applied_options(cfg: DictConfig) -> list[str]:
     """Return a line for each optional option that a run has without being asked for it."""
     hydra, given = composition(cfg), overridden(cfg)
     chosen = hydra.runtime.choices if hydra else {}

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.runs import as_baseline, is_baseline
 
 from . import build, hardware, inputs, process
-from .check import applied
+from .check import applied_options
 
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result")
 WITH_TRAINER = ("train", "evaluate", "predict")
@@ -35,7 +35,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
             said += _checked(cfg)
             if cfg.job.get("name") != "train":
                 continue
-            said += applied(cfg)
+            said += applied_options(cfg)
             if (which := _settings(cfg, CORPUS)) not in corpora:
                 corpora[which] = _corpus(cfg)
             of_corpus, tokens = corpora[which]

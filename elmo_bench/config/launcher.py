@@ -32,10 +32,10 @@ from rich.table import Table
 
 from elmo_bench.files import duration, is_taken, plain, signals
 from elmo_bench.runs import (
-    dev_figure,
     failure_sentence,
     finished,
     machine,
+    read_run,
     settings_digest,
     unfinished,
 )
@@ -342,6 +342,16 @@ def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
         return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)
     figure = dev_figure(outcome.folder)
     return JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=figure)
+
+
+def dev_figure(folder: Path) -> float | None:
+    """Return the monitored dev metric of a finished run, as a fraction of 1; None if no model was
+    trained.
+    """
+    if not (path := folder / "result.json").is_file():
+        return None
+    run = read_run(path)
+    return run.metrics.get(f"dev/{run.config['task']['monitor']}")
 
 
 def exit_status(code: int | None) -> str:

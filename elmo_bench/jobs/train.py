@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import adaptation, again, build, checkpoint, hardware, inputs
-from elmo_bench.config.check import applied
+from elmo_bench.config.check import applied_options
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
@@ -27,7 +27,7 @@ from elmo_bench.runs import (
     is_baseline,
     write_result,
 )
-from elmo_bench.training import StepCheckpoint, naming, wandb_logger
+from elmo_bench.training import StepCheckpoint, naming_checkpoint, wandb_logger
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import EpochLines, is_first
 from elmo_bench.training.module import TaskModule
@@ -54,7 +54,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         as_baseline(cfg)
     if cfg.resume:
         again.continue_interrupted(cfg)
-    for line in applied(cfg):
+    for line in applied_options(cfg):
         log.info(line)
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         store = build.store(cfg, parts.elmo, parts.data, trainer.strategy.root_device)
         with nullcontext() if store is None else closing(store):
             _feed(cfg, parts, trainer, store)
-            with naming(last, keeps):
+            with naming_checkpoint(last, keeps):
                 trainer.fit(parts.module, parts.data, ckpt_path=last, weights_only=True)
             metrics = _measure(cfg, trainer, parts.module, parts.data)
             # What the encoder took for the layers, in whichever run they were stored.

@@ -61,15 +61,14 @@ from .result import (
     Result as Result,
     about as about,
     code as code,
-    dev_figure as dev_figure,
     leaves_error as leaves_error,
     write_result as write_result,
 )
 from .resume import (
     GOES_ON as GOES_ON,
     begin as begin,
-    checkpoint as checkpoint,
     finished as finished,
     goes_on_from as goes_on_from,
+    last_checkpoint as last_checkpoint,
     unfinished as unfinished,
 )

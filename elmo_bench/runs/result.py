@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import IS_CLONE, __version__
 from elmo_bench.files import read_json, signals, write_json, write_text
 
-from .read import BEGUN, ENDED, ERROR, Mix, read_run
+from .read import BEGUN, ENDED, ERROR, Mix
 
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
 
@@ -100,16 +100,6 @@ def code() -> dict[str, Any]:
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     versions["elmo-bench"] = __version__
     return {"versions": versions, "commit": _commit()}
-
-
-def dev_figure(folder: Path) -> float | None:
-    """Return the monitored dev metric of a finished run, as a fraction of 1; None if no model was
-    trained.
-    """
-    if not (path := folder / ENDED).is_file():
-        return None
-    run = read_run(path)
-    return run.metrics.get(f"dev/{run.config['task']['monitor']}")
 
 
 def read_or_empty(path: Path) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
         left.unlink()
     inputs = hash_files(files, cfg.cache_dir)
     identity = str(Identity.of(cfg, inputs))
-    if cfg.resume and (last := checkpoint(folder, identity)):
+    if cfg.resume and (last := last_checkpoint(folder, identity)):
         return last
     if cfg.resume and (folder / GOES_ON).is_file() and not (folder / ENDED).exists():
         raise ValueError(
@@ -100,10 +100,12 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     """
     if not cfg.resume:
         return None
-    return checkpoint(Path(cfg.run_dir), str(Identity.of(cfg, hash_files(files, cfg.cache_dir))))
+    return last_checkpoint(
+        Path(cfg.run_dir), str(Identity.of(cfg, hash_files(files, cfg.cache_dir)))
+    )
 
 
-def checkpoint(folder: Path, identity: str) -> Path | None:
+def last_checkpoint(folder: Path, identity: str) -> Path | None:
     """Return the `last.ckpt` of an unfinished run of this identity in the folder, or None."""
     last = folder / GOES_ON
     if (
@@ -125,7 +127,7 @@ def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
     have a `last.ckpt` and no result.
     """
     begun = readable(folders, BEGUN)
-    return _by_identity(run for run in begun if checkpoint(run.folder, run.identity))
+    return _by_identity(run for run in begun if last_checkpoint(run.folder, run.identity))
 
 
 def _by_identity(runs: Iterable[Run]) -> dict[str, Path]:

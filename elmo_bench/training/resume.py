@@ -151,7 +151,7 @@ class StepCheckpoint(Callback):
 
 
 @contextmanager
-def naming(path: Path | None, last: StepCheckpoint) -> Iterator[None]:
+def naming_checkpoint(path: Path | None, last: StepCheckpoint) -> Iterator[None]:
     """Turn an error in restoring the checkpoint `path` into a ValueError that names it.
 
     Without a checkpoint (None), all errors pass unchanged. So do OSError and lack of memory.

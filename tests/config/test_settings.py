@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmo_bench.config import check
-from elmo_bench.config.check import applied, dry_run_lines, expand_home, faults
+from elmo_bench.config.check import applied_options, dry_run_lines, expand_home, faults
 from elmo_bench.files import fetch_path
 from tests.test_run import run
 
@@ -110,10 +110,10 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
 
 
 def test_recipes_that_apply_by_themselves_are_said():
-    assert applied(composed()) == ["recipe sample_ner applied; ~recipe leaves it out"]
-    said = applied(composed("rnn=identity", "recipe=finetune_bert"))
+    assert applied_options(composed()) == ["recipe sample_ner applied; ~recipe leaves it out"]
+    said = applied_options(composed("rnn=identity", "recipe=finetune_bert"))
     assert said == ["head identity_ner applied; ~head leaves it out"]
-    assert applied(composed("data=wikigold")) == applied(composed("~recipe")) == []
+    assert applied_options(composed("data=wikigold")) == applied_options(composed("~recipe")) == []
 
 
 def test_what_cannot_be_compared_is_not_run(monkeypatch):

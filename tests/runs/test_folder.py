@@ -11,10 +11,10 @@ from elmo_bench.runs import (
     Identity,
     Result,
     begin,
-    checkpoint,
     failures,
     finished,
     hash_files,
+    last_checkpoint,
     read_run,
     unfinished,
     where,
@@ -154,7 +154,7 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
     killed(seed=1)
     identity = str(Identity.of(config(seed=1), {}))
     assert unfinished([tmp_path]) == {identity: folder}
-    assert checkpoint(folder, identity) == last
+    assert last_checkpoint(folder, identity) == last
     assert begin(config(seed=1, resume=True), {}) == last  # and it is still there
     with pytest.raises(
         ValueError, match=r"run_dir=.*/run contains the last.ckpt of a run with other"
