@@ -1,7 +1,6 @@
 from .corpus import Corpus as Corpus
 from .model import (
     LanguageModel as LanguageModel,
-    Likelihoods as Likelihoods,
     add as add,
     sentence_likelihoods as sentence_likelihoods,
 )

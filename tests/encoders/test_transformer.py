@@ -530,6 +530,15 @@ def test_a_tokenizer_of_another_model(broken, folders, lines):
         Transformer(model=broken)
 
 
+def test_a_subword_that_was_added_to_the_tokenizer(broken):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(broken)
+    tokenizer.add_tokens(["qqq"])
+    tokenizer.save_pretrained(broken)
+    encoder = Transformer(model=broken)
+    with pytest.raises(ValueError, match=r"maps subword 'qqq' to \d+, but the model has 384 embed"):
+        encoder.prepare([["a", "qqq"]])
+
+
 def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ImportError, match=r"pip install 'elmo-bench\[transformers\]'"):

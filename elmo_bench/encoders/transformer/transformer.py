@@ -139,8 +139,18 @@ class Transformer(nn.Module):
         return [*groups, [p for p in self.model.parameters() if p not in in_blocks | above]]
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """Return the subwords of a batch, in the windows that the model will read."""
-        return self.subwords.split(sentences)
+        """Return the subwords of a batch, in the windows that the model will read.
+
+        Raises ValueError for a subword without an embedding, which was added to the tokenizer.
+        """
+        pieces, size = self.subwords.split(sentences), self.model.config.vocab_size
+        if (largest := int(pieces.ids.max()) if pieces.ids.numel() else 0) >= size:
+            piece = self.subwords.tokenizer.convert_ids_to_tokens(largest)
+            raise ValueError(
+                f"encoder.model: its tokenizer maps subword {piece!r} to {largest}, but the model "
+                f"has {size} embeddings: use the model's own tokenizer"
+            )
+        return pieces
 
     def forward(
         self, inputs: Pieces, layers: Sequence[int] | None = None
