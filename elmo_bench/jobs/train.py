@@ -49,8 +49,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     started = time.perf_counter()
     log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports
     if is_baseline(cfg):
-        asked = f"encoder={cfg.encoder.name} elmo.mix={cfg.elmo.mix}"
-        log.info("%s is the baseline: it has no layers", asked)
+        said = "encoder=%s elmo.mix=%s is the baseline: it has no layers"
+        log.info(said, cfg.encoder.name, cfg.elmo.mix)
         as_baseline(cfg)
     if cfg.resume:
         again.continue_interrupted(cfg)
@@ -73,14 +73,14 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     parts = build.parts(cfg, inputs.by_split(files))
     parameters = count_parameters(parts.module)
     parts.module.content = _content(cfg, asked, parts, parameters)
-    lines = EpochLines(f"dev/{cfg.task.monitor}", started)
-    keeps = StepCheckpoint(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
+    epoch_lines = EpochLines(f"dev/{cfg.task.monitor}", started)
+    step_checkpoint = StepCheckpoint(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
     with wandb_logger.ending("wandb" in (cfg.get("logger") or ())):
-        trainer = hardware.trainer(cfg, [keeps, *hardware.callbacks(cfg), lines])
+        trainer = hardware.trainer(cfg, [step_checkpoint, *hardware.callbacks(cfg), epoch_lines])
         store = build.store(cfg, parts.elmo, parts.data, trainer.strategy.root_device)
         with nullcontext() if store is None else closing(store):
             _feed(cfg, parts, trainer, store)
-            with naming_checkpoint(last, keeps):
+            with naming_checkpoint(last, step_checkpoint):
                 trainer.fit(parts.module, parts.data, ckpt_path=last, weights_only=True)
             metrics = _measure(cfg, trainer, parts.module, parts.data)
             # What the encoder took for the layers, in whichever run they were stored.
@@ -93,9 +93,9 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             metrics=metrics,
             mix=parts.module.mix(),
             parameters=parameters,
-            seconds={"total": lines.total, "training": lines.seconds} | encoder,
+            seconds={"total": epoch_lines.total, "training": epoch_lines.seconds} | encoder,
             epochs=epochs,
-            examples_per_second=count * epochs / lines.seconds,
+            examples_per_second=count * epochs / epoch_lines.seconds,
             device=device_name(parts.module),
         )
         write_result(result, asked, inputs.choices())
@@ -109,7 +109,7 @@ def _seeded(cfg: DictConfig) -> DictConfig:
     if cfg.elmo.adapt and cfg.elmo.mix != "none":  # a baseline has nothing to adapt
         pl.seed_everything(cfg.seed, workers=True, verbose=False)
         cfg = adaptation.adapted(cfg)
-    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)  # as if there was no adaptation
     return cfg
 
 
