@@ -11,7 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.callbacks import (
     Callback,
@@ -34,9 +34,12 @@ WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few millisecond
 
 def device(cfg: DictConfig) -> str:
     """Return the device of an encoder outside training: the GPU if there is one, unless `trainer`
-    says otherwise.
+    says otherwise; of a list of `trainer.devices` the first.
     """
-    return "cuda" if torch.cuda.is_available() and cfg.trainer.accelerator != "cpu" else "cpu"
+    if not torch.cuda.is_available() or cfg.trainer.accelerator == "cpu":
+        return "cpu"
+    chosen = cfg.trainer.devices
+    return f"cuda:{chosen[0]}" if isinstance(chosen, ListConfig) else "cuda"
 
 
 def workers(cfg: DictConfig) -> int:

@@ -48,7 +48,7 @@ def stop_in_a_line() -> None:
             for process in processes:
                 process.kill()  # safe, since files are written atomically
             processes.clear()  # otherwise Lightning, which watches them, kills this process
-        say(number, "with resume=true the same command goes on from what it has kept")
+        say(number, "the same command goes on from what it has kept (a training with resume=true)")
         raise Stopped(128 + number)
 
     for kind in _heeded():

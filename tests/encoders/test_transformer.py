@@ -582,7 +582,7 @@ def test_pieces_stay_on_the_host(folders):
 
 def test_sixteen_bits_are_not_fine_tuned(tiny, folders):
     model = ["encoder=transformer", f"encoder.model={folders['bert']}", "encoder.dtype=bfloat16"]
-    with pytest.raises(ValueError, match=r"elmo\.finetune=true needs float32 weights"):
+    with pytest.raises(ValueError, match=r"finetune=full needs float32 weights"):
         train(tiny(*model, "finetune=full"))
 
 

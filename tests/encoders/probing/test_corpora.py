@@ -22,7 +22,7 @@ def test_conllu(tmp_path):
     """A word that no UPOS names has no part of speech."""
     (sentence,) = read(written(tmp_path / "a.conllu", CONLLU))
     assert sentence == (["I", "ca", "n't"], {"pos": ["PRON", "AUX", None]})
-    with pytest.raises(ValueError, match=r"b.conllu:3: ID 3, but 2 must come next"):
+    with pytest.raises(ValueError, match=r"b.conllu:3: ID '3', but 2 must come next"):
         [*read(written(tmp_path / "b.conllu", [*CONLLU[:2], CONLLU[-1]]))]
 
 
