@@ -363,8 +363,12 @@ def test_settings_that_cannot_be(sweep):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
     with pytest.raises(CompactHydraException, match=r"n_jobs=0, but it must be 1 or more"):
         launcher_of(0)
-    with pytest.raises(CompactHydraException, match=r"No closing quotation"):
+    with pytest.raises(CompactHydraException, match=r"prefix='srun: No closing quotation"):
         launcher_of(1, "'srun")
+    with pytest.raises(
+        CompactHydraException, match=r"prefix=no_srun -n 1, but there is no command"
+    ):
+        launcher_of(1, "no_srun -n 1")
 
 
 @pytest.mark.parametrize("name", SWEEPS)

@@ -152,7 +152,7 @@ def test_raw_text(entities, folder, tmp_path):
         ),
         (
             "in.txt",
-            "#begin document (nw/x); part 000\nnw/x 0 0 Run -\nnw/x 0 1 . -\n",
+            "#begin document (nw/x); part 000\nnw/x 0 0 Run (0)\nnw/x 0 1 . -\n",
             "in.txt has one word per line",
         ),
         (

@@ -205,6 +205,7 @@ MISFITS = [
     ("sst5", "3\t3", "3\tpositive", ":1", "check that task.classes"),  # of task.classes=2
     ("sst5", "3\t3", "positive\t3", ":1", r"'3', one of"),
     ("sst5", "1\t1\tNo queue", "1\t1", ":2", "three columns"),
+    ("sst5", "No queue", "No queue\tmore", ":2", "three columns"),
     *((task, None, "", "", "the file is empty") for task in FILES),
 ]
 
