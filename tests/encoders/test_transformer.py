@@ -532,11 +532,11 @@ def test_a_tokenizer_of_another_model(broken, folders, lines):
 
 def test_a_subword_that_was_added_to_the_tokenizer(broken):
     tokenizer = transformers.AutoTokenizer.from_pretrained(broken)
-    tokenizer.add_tokens(["qqq"])
+    tokenizer.add_tokens([f"q{number}q" for number in range(384)])
     tokenizer.save_pretrained(broken)
     encoder = Transformer(model=broken)
-    with pytest.raises(ValueError, match=r"maps subword 'qqq' to \d+, but the model has 384 embed"):
-        encoder.prepare([["a", "qqq"]])
+    with pytest.raises(ValueError, match=r"maps subword 'q383q' to \d+, but the model has 384 "):
+        encoder.prepare([["a", "q383q"]])
 
 
 def test_without_the_package(monkeypatch):
