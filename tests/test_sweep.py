@@ -87,7 +87,8 @@ def no_logging(monkeypatch):
 
 
 @pytest.mark.parametrize("fork", [False, True])
-def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys, fork):
+def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys, caplog, fork):
+    caplog.set_level("INFO")
     with pytest.raises(
         CompactHydraException, match=r"2 of 4 runs did not finish.*\n.*script.py resume"
     ):
@@ -96,6 +97,7 @@ def test_what_fails_leaves_the_others_alone(sweep, tmp_path, capsys, fork):
     told = " ".join(capsys.readouterr().out.split())
     assert "ValueError: no such mix" in told.replace("│ ", "").replace("│", "")
     assert "signal 9" in told
+    assert "runs: 1 of 4, about " in caplog.text
 
 
 def test_a_folder_that_cannot_be_made_leaves_the_others_alone(sweep, tmp_path, capsys):

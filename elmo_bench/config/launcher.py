@@ -30,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import duration, is_taken, plain, signals
+from elmo_bench.files import Lines, duration, is_taken, plain, signals
 from elmo_bench.runs import (
     failure_sentence,
     finished,
@@ -161,6 +161,7 @@ class ProcessLauncher(Launcher):
         """Run the jobs, `n_jobs` at a time, and return their outcomes by number."""
         outcomes, same, killed = self._planned(jobs, configs)
         slots, ended, lock = self._slots(configs), itertools.count(1), threading.Lock()
+        lines = Lines()  # how long the others take
         if killed and max(jobs) > 0 and self.can_fork() and not self.processes.forks:
             self.processes.start_forks(preloaded(configs), self.environment(None))
 
@@ -175,8 +176,8 @@ class ProcessLauncher(Launcher):
             finally:
                 slots.put(slot)
             if not self.processes.stopped:
-                took, count = duration(outcome.seconds), f"{next(ended)} of {len(killed)} runs"
-                log.info("#%d %s in %s: %s", number, outcome.status, took, count)
+                took, said = duration(outcome.seconds), lines.line("runs", next(ended), len(killed))
+                log.info("#%d %s in %s; %s", number, outcome.status, took, said)
             return outcome
 
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())

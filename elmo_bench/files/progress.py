@@ -37,7 +37,7 @@ class Lines:
         if total is None:
             return f"{work}: {done:,.0f} so far"
         left, new = "", done - (self.before or 0)
-        if new > 0:
+        if new > 0 and done < total:
             seconds = (time.monotonic() - self.begun) * (total - done) / new
             left = f", about {duration(seconds)} left"
         return f"{work}: {done:,.0f} of {total:,.0f}{left}"
