@@ -3,6 +3,7 @@
 """
 
 import logging
+import math
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -49,13 +50,15 @@ class Mix(TypedDict):
     norms: list[float]  # mean norm of each layer on dev; empty if it was not measured
 
 
-def _with_equal_lists(mix: Mix) -> Mix:
+def _softmax(mix: Mix) -> Mix:
     if not len(mix["layers"]) == len(mix["shares"]) == len(mix["norms"] or mix["layers"]):
         raise ValueError("its lists must be as long as each other")
+    if min(mix["shares"]) < 0 or not math.isclose(sum(mix["shares"]), 1, abs_tol=1e-3):
+        raise ValueError("its shares must be from 0 to 1 and add up to 1")
     return mix
 
 
-LearnedMix = Annotated[Mix, AfterValidator(_with_equal_lists)]
+LearnedMix = Annotated[Mix, AfterValidator(_softmax)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,7 +174,7 @@ def test_any_text_on_the_terminal(name):
         task=name,
         seed=1,
         metrics={f"test/{name}/f1": 0.5, "test/f1": 0.5},
-        mix={name: {"layers": [0], "shares": [0.5], "gamma": 1.0, "norms": []}},
+        mix={name: {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}},
         parameters={},
         seconds={"training": 1.0, "total": 2.0},
         epochs=1,
