@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
@@ -219,7 +220,7 @@ def main() -> None:
             Console(stderr=True).print(f"{stage}: {len(outcomes)} kills, {equal} ended equal")
             return outcomes
 
-        if "report" in chosen.stages:
+        if "report" in chosen.stages:  # it reads the runs of the sweep
             undisturbed("sweep", scratch)
         outcomes = [outcome for of_one in pool.map(kills, chosen.stages) for outcome in of_one]
     Console(width=100).print(table(outcomes))
@@ -239,11 +240,11 @@ def write_text(path: Path) -> None:
     path.write_text("".join(" ".join(line) + "\n" for line in lines), encoding="utf-8")
 
 
+@cache
 def undisturbed(stage: str, scratch: Path) -> tuple[float, Left]:
-    """The seconds that a stage takes undisturbed (0 if it has run before), and the outputs."""
+    """The seconds that a stage takes undisturbed, and the outputs, which stay in its folder."""
     run = scratch / stage / "undisturbed"
-    if run.is_dir():
-        return 0.0, STAGES[stage].left(run)
+    shutil.rmtree(run, ignore_errors=True)  # of an earlier command with this --folder
     process = start(stage, run, scratch)
     wait_for(STAGES[stage].begins, process, run)
     begun = time.perf_counter()
@@ -258,9 +259,6 @@ def undisturbed(stage: str, scratch: Path) -> tuple[float, Left]:
 def killed(stage: str, count: int, rng: random.Random, scratch: Path) -> Iterator[Outcome]:
     """Run a stage `count` times, kill each run once at a random moment, and repeat its command."""
     seconds, expected = undisturbed(stage, scratch)
-    if not seconds:
-        shutil.rmtree(scratch / stage / "undisturbed")
-        seconds, expected = undisturbed(stage, scratch)
     number = 0
     while number < count:
         run, moment = scratch / stage / str(number), rng.uniform(0, seconds)
