@@ -42,6 +42,7 @@ RENAMED = {
 }
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
+INTERNAL = ("defaults", "job", "run_dir", "hydra")  # of a job's file, nothing that a person sets
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 
 
@@ -67,12 +68,18 @@ def before(arguments: Sequence[str]) -> list[str]:
 
 
 def settings_of_job(name: str) -> str:
-    """Return the file of a job, which describes its settings, for `job=NAME --help`."""
+    """Return what conf/job says of a job and of its settings, for `job=NAME --help`."""
     path = CONF / "job" / f"{name}.yaml"
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
         return f"job={name}, but it must be one of {names}"
-    return path.read_text(encoding="utf-8")
+    section, lines = "", []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith((" ", "#")):
+            section = line.partition(":")[0]
+        if section not in INTERNAL and "@package" not in line:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def explain_errors() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench.files import counted_noun
 from elmo_bench.runs import as_baseline, is_baseline
 
 from . import build, hardware, inputs, process
@@ -125,12 +126,13 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         return
     dim, layers = elmo.encoder.dim, elmo.chosen
     yield f"encoder={name}: {elmo.encoder.num_layers} layers, {dim} numbers for each token"
-    if not build.is_stored(cfg.store.mode, elmo):
+    if not tokens or not build.is_stored(cfg.store.mode, elmo):  # no file is here yet
         return
     size = tokens * len(layers) * dim * np.dtype(cfg.store.dtype).itemsize
     folder = Path(cfg.cache_dir).expanduser().absolute()
     there = next(each for each in (folder, *folder.parents) if each.exists())
+    kept = counted_noun(len(layers), "layer")
     yield (
-        f"layer store: {tokens:,} tokens x {len(layers)} layers x {dim} x {cfg.store.dtype} "
+        f"layer store: {tokens:,} tokens x {kept} x {dim} x {cfg.store.dtype} "
         f"= {size / 1e9:.2f} GB; {shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"
     )

@@ -68,7 +68,8 @@ def test_what_a_command_is_told(command, answer):
 
 
 def test_help_of_a_job():
-    assert "# Score a file of predictions" in settings_of_job("score")
+    assert settings_of_job("score").startswith("# Score a file of predictions")
+    assert "_target_" not in settings_of_job("score")
     assert "predicted: ???" in settings_of_job("score")
     assert "must be one of adapt, archive, cache" in settings_of_job("net")
 
