@@ -98,9 +98,9 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
 
     With `annotated`, a document of which no part has a mention is left out; its parts must follow
     one another. Clusters that share a mention are merged. Logs the numbers of both and of parts
-    without a mention, with a warning if these are more than a fifth. Raises ValueError, with file
-    and line, for a malformed cell of the coreference column and for brackets that do not match
-    within their sentence, and, with the file, for a document without sentences.
+    without a mention: a warning if clusters are merged or more than a fifth has no mention. Raises
+    ValueError, with file and line, for a malformed cell of the coreference column and for brackets
+    that do not match within their sentence, and, with the file, for a document without sentences.
     """
     num_parts = num_empty = num_left_out = num_repeated = 0
     for _, document in groupby(_documents(path), lambda part: part.document):
@@ -115,7 +115,7 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
             yield replace(part, clusters=merged)
     if num_empty or num_left_out or num_repeated:
         log.log(
-            logging.WARNING if num_empty > FEW * num_parts else logging.INFO,
+            logging.WARNING if num_repeated or num_empty > FEW * num_parts else logging.INFO,
             "%s: %d of %d documents have no mention (if they are not annotated, leave them out, or "
             "the model learns to find none); %d more are left out; %d mentions are in two "
             "clusters, which are merged",
@@ -235,9 +235,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
     """Read the clusters from a file written by `write`.
 
     As in the official scorer, a gold mention that is in several predicted clusters counts only in
-    the first of them, and the number of such mentions is logged. Raises ValueError for another
-    document, or one whose sentences differ in length, with the file and the document's first line,
-    and for another number of documents, with the file.
+    the first of them; a warning says how many there are. Raises ValueError for another document, or
+    one whose sentences differ in length, with the file and the document's first line, and for
+    another number of documents, with the file.
     """
     documents, kept = list(_documents(path)), []
     for document, example in paired(path, documents, examples):
@@ -250,7 +250,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
         kept.append(without_repeats(document.clusters, example.clusters))
     repeated = sum(size(document.clusters) for document in documents) - sum(map(size, kept))
     if repeated:
-        log.info("%s: %d gold mentions removed, since an earlier cluster has them", path, repeated)
+        log.warning(
+            "%s: %d gold mentions removed, since an earlier cluster has them", path, repeated
+        )
     return kept
 
 

@@ -147,7 +147,7 @@ def test_clusters_that_share_a_mention_are_merged(tmp_path, caplog):
     path = file(
         tmp_path, conll([("a", "(1)"), ("b", "(1)|(2)"), ("c", "(2)"), ("d", "(4)"), ("e", "(4)")])
     )
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.WARNING):
         (document,) = read(path)
     assert document.gold == [[(0, 0), (1, 1), (2, 2)], [(3, 3), (4, 4)]]
     assert "1 mentions are in two clusters, which are merged" in caplog.text
@@ -213,7 +213,7 @@ def test_the_written_file(tmp_path):
 
 
 def test_a_mention_in_two_predicted_clusters_counts_in_the_first(tmp_path, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("WARNING")
     gold, path = example("a b c d e", clusters=[[A, B], [C, D]]), tmp_path / "predicted"
     write([gold], [[[A, B], [B, C, D]]], path)
     (clusters,) = read_predictions(path, [gold])
