@@ -11,7 +11,7 @@ import numpy as np
 
 from elmo_bench.runs import Counts, Run, read_counts, short
 
-from .significance import Test, compare, figure, holm, with_power
+from .significance import LEVEL, Test, compare, figure, holm, with_power
 
 # The runs of both sides, in any order, the metric and the split.
 Question = tuple[frozenset[frozenset[str]], str, str]
@@ -39,6 +39,11 @@ class Comparison(NamedTuple):
     def is_preliminary(self) -> bool:
         """Whether the comparison has a p, but too few runs for a star."""
         return self.test is not None and self.test.p is not None and self.test.is_preliminary
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the corrected p is below 5 %."""
+        return self.p_holm is not None and self.p_holm < LEVEL
 
 
 Correction = Callable[[Comparison], Comparison]

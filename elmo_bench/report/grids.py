@@ -163,13 +163,7 @@ def corrected_p(comparison: Comparison) -> str:
     """Return p (Holm), with a star if it is below 5 %."""
     if comparison.is_preliminary:
         return PRELIMINARY
-    return p_value(comparison.p_holm) + "*" * is_significant(comparison)
-
-
-def is_significant(comparison: Comparison | None) -> bool:
-    """Whether a difference to the baseline is significant, after the correction."""
-    p = comparison.p_holm if comparison else None
-    return p is not None and p < LEVEL
+    return p_value(comparison.p_holm) + "*" * comparison.is_significant
 
 
 def paper(report: Report) -> Grid:
@@ -211,7 +205,8 @@ def score(cell: Cell | None) -> str:
 
 def star(cell: Cell | None) -> str:
     """Return "*" if the cell differs significantly from the baseline, else ""."""
-    return "*" * (cell is not None and is_significant(cell.comparison))
+    comparison = cell and cell.comparison
+    return "*" if comparison and comparison.is_significant else ""
 
 
 def points(value: float | None, *, signed: bool = False) -> str:

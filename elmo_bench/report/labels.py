@@ -36,7 +36,7 @@ def labels_of(report: Report) -> Labels:
         constant["fraction"] = shares.pop()
     columns = [_values(key, column, titles) for key, column in varying.items()]
     by_task = {titles[run.task]: metric_title(run, report.metric) for run in report.runs}
-    figures = {*by_task.values()}
+    figures = sorted({*by_task.values()})
     shown = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
     return Labels(
         titles=titles,
@@ -45,8 +45,8 @@ def labels_of(report: Report) -> Labels:
         heads=[*map(axis, varying)],
         rows={row: [column[k] for column in columns] for k, row in enumerate(rows)},
         columns=names(report.columns, report.heads, titles),
-        figure=figures.pop() if len(figures) == 1 else "figures",
-        each=f"Figures: {shown}." if len({*by_task.values()}) > 1 else "",
+        figure=figures[0] if len(figures) == 1 else "figures",
+        each=f"Figures: {shown}." if len(figures) > 1 else "",
     )
 
 

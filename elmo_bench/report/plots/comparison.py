@@ -123,10 +123,9 @@ def _differences(
         look = styles[cell.column]
         if compared.test:
             axes.plot([100 * end for end in compared.test.interval], (y, y), color=look["color"])
-        is_significant = compared.p_holm is not None and compared.p_holm < LEVEL
         face, label = (
             (look["color"], f"p (Holm) < {LEVEL:g}")
-            if is_significant
+            if compared.is_significant
             else (PAPER, "difference, 95 % interval")
         )
         style = look | {"linestyle": "none", "markersize": 5.5, "markerfacecolor": face}
