@@ -86,19 +86,21 @@ def _tokenizer(
     """Return a tokenizer with a tokenizer.json, or one that transformers converts to it, of at most
     `size` subwords.
     """
-    folder, wrong = Path(source), ""
+    folder = Path(source)
     if folder.is_dir() and not any([*folder.glob("*token*"), *folder.glob("vocab*")]):
         # transformers would invent one that knows no word
         raise FileNotFoundError(f"encoder.model={model}: this folder has no tokenizer.json")
     tokenizer = transformers.AutoTokenizer.from_pretrained(source, **where)
+    named = f"encoder.model={model}: its tokenizer, {type(tokenizer).__name__},"
     if not tokenizer.is_fast:
-        wrong = "is written in Python and cannot be converted to a tokenizer.json"
-    elif max(tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False).values()) >= size:
-        wrong = f"has more subwords than the model has embeddings ({size})"
-    if wrong:
         raise ValueError(
-            f"encoder.model={model}: its tokenizer, {type(tokenizer).__name__}, {wrong}: choose a "
+            f"{named} is written in Python and cannot be converted to a tokenizer.json: choose a "
             "model that has one, or add one to the model's folder"
+        )
+    numbers = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False).values()
+    if max(numbers, default=0) >= size:
+        raise ValueError(
+            f"{named} has more subwords than the model has embeddings ({size}): use the model's own"
         )
     return tokenizer
 
@@ -152,11 +154,16 @@ def naming(model: Any) -> Iterator[None]:
                 "part of transformers"
             )
         if isinstance(error, OSError):
-            raise OSError(
-                f"encoder.model={model} cannot be loaded: there is no such local folder, and on "
-                "the hub there is no such model, or it requires a login or has no safetensors "
-                f"weights, or the hub cannot be reached. {said}"
-            ) from error
+            why = (
+                "there is no such local folder, and on the hub there is no such model, or it "
+                "requires a login or has no safetensors weights, or the hub cannot be reached"
+            )
+            if Path(model).expanduser().is_dir():
+                why = (
+                    "a file of this folder is missing or damaged; weights must be safetensors, "
+                    "since pytorch_model.bin can run code: save the model with save_pretrained"
+                )
+            raise OSError(f"encoder.model={model} cannot be loaded: {why}. {said}") from error
         raise ValueError(
             f"encoder.model={model} cannot be used as a text encoder: {said}"
         ) from error

@@ -83,7 +83,8 @@ class Transformer(nn.Module):
             marks = special_marks(tokenizer)
             self.window = window_size(self.model, tokenizer, window, sum(marks))
             # RoBERTa counts positions from its padding; to others any id will do, with a mask.
-            pad = max(getattr(self.model.config, "pad_token_id", None) or 0, 0)
+            pad = getattr(self.model.config, "pad_token_id", None) or 0
+            pad = pad if 0 <= pad < self.model.config.vocab_size else 0
             with torch.no_grad():
                 layers, self._blocks, self._above = taken_apart(self.model.eval())
                 self.causal = is_causal(self.model, layers)
