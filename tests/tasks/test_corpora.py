@@ -4,8 +4,10 @@ import gzip
 import itertools
 import json
 import lzma
+import re
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -170,3 +172,29 @@ def test_the_test_set_of_ontonotes_is_read(corpora, tmp_path):
         shutil.copyfileobj(archive, file)
     counts = Counter(bool(example.predicate) for example in srl.read(path))
     assert (counts.total(), counts[True]) == (25_624, 24_462)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", ["train", "development", "conll-2012-test"])
+def test_docs_have_the_counts_of_ontonotes(corpora, split):
+    """Counted in the lines, without our reader: documents, those of files with a mention,
+    sentences, words, propositions, and SRL's examples.
+    """
+    documents, annotated = Counter(), set()
+    sentences = words = propositions = examples = 0
+    with lzma.open(corpora / "ontonotes" / f"{split}.gold_conll.xz") as file:
+        for is_sentence, block in itertools.groupby(file, lambda line: line[:1] not in b"#\n"):
+            rows = [*block]
+            if not is_sentence:
+                documents.update(re.findall(rb"#begin document \((.*)\)", b"".join(rows)))
+                continue
+            sentences, words = sentences + 1, words + len(rows)
+            verbs = sum(row.count(b" (V*") for row in rows)
+            propositions, examples = propositions + verbs, examples + (verbs or 1)
+            if not all(row.endswith(b" -\n") for row in rows):
+                annotated.add(rows[0].split()[0])
+    with_coreference = sum(documents[name] for name in annotated)
+    counts = documents.total(), with_coreference, sentences, words, propositions, examples
+    page = (Path(__file__).parents[2] / "docs" / "reproduce_table1.md").read_text(encoding="utf-8")
+    cells = " | ".join(f"{count:,}" for count in counts)
+    assert f"| `{split}.gold_conll` | {cells} |" in page.splitlines()
