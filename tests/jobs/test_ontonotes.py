@@ -132,11 +132,20 @@ def test_a_document_that_does_not_fit_is_named_and_nothing_written(folders, old,
     assert not [path for path in (folders / "out").rglob("*") if path.is_file()]
 
 
-def test_other_parts_of_speech_are_counted(folders, caplog):
-    path = folders / f"ldc/data/files/{ANNOTATIONS}/nw/p2.5_wsj/02/p2.5_wsj_02.parse"
-    path.write_text(TREES.replace("(RB twice)", "(NN twice)"), encoding="utf-8")
+def test_other_parts_of_speech_and_further_trees_are_told(folders, caplog):
+    name = f"{ANNOTATIONS}/nw/p2.5_wsj/01/p2.5_wsj_01"
+    path = folders / f"ldc/data/files/{name}.parse"
+    path.write_text(f"{TREES.replace('(RB twice)', '(NN twice)')}(TOP (UH Oh))", encoding="utf-8")
     join(folders)
-    assert "1 of 3 sentences have other parts of speech in the LDC's trees" in caplog.text
+    for file, skeleton in [
+        ("ontonotes5/development.gold_conll", f"skeletons/go/development/{name}.gold_skel"),
+        ("conll2012/dev.english.v4_gold_conll", f"skeletons/v4/development/{name}.v4_gold_skel"),
+    ]:
+        said = f"{path} has more trees than {folders}/{skeleton} has sentences (3)"
+        assert said in caplog.messages
+        said = f"{file}: 1 of 3 sentences have other parts of speech in the LDC's trees, first "
+        assert f"{said}{folders}/{skeleton}:2" in caplog.messages
+    assert len(caplog.messages) == 4
 
 
 def test_what_is_missing_is_named(folders, tmp_path):
