@@ -145,7 +145,7 @@ def unpacked(archive: Path, cache_dir: str | Path) -> Path:
             tarfile.open(fileobj=BytesIO(_plain(packed)), mode="r:") as tar,
         ):
             tar.extractall(part, _members(tar), filter="data")
-    except (*DAMAGE, tarfile.TarError) as error:
+    except DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(

@@ -206,7 +206,7 @@ def _h5py(path: Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (*DAMAGE, AttributeError) as error:
+    except DAMAGE as error:
         raise ValueError(
             f"{path}: not an HDF5 file, or damaged: {type(error).__name__}: {error}"
         ) from error
