@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,17 @@ def test_a_file_with_a_table_of_ours_stays(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=f"{name} exists and was not written by this job"):
         reported(f"runs={tmp_path}", f"output={tmp_path}/{name}")
+
+
+def test_nobody_reads_on(tmp_path, closed_pipe):
+    """The file is there, whatever happens to what is printed."""
+    config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}}
+    content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": "ner"}
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    output = tmp_path / "report.md"
+    with redirect_stdout(closed_pipe), pytest.raises(SystemExit):  # by rich
+        reported(f"runs={tmp_path}", "rows=task", f"output={output}")
+    assert "50.00" in output.read_text()
 
 
 def points(sweep):

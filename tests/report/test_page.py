@@ -85,6 +85,8 @@ def test_it_needs_nothing_but_itself(sweep):
     anchors = {f"#{each.get('id')}" for each in body.iter() if each.get("id")}
     assert addresses <= anchors
     assert {f"#{section.get('id')}" for section in body.iter("section")} <= addresses
+    assert "@media print" in text
+    assert 'name="viewport"' in text
     figures = body.findall(".//figure[@class='table']")
     assert figures
     for figure in figures:

@@ -526,7 +526,7 @@ def test_layers_stand_from_the_lowest_to_all(tmp_path):
 def test_what_the_design_could_show(compared):
     grid = tables(compared)["differences"]
     tests = [cell.comparison.test for cell in compared.cells[1:]]
-    assert grid.heads[6] == "smallest found"
+    assert grid.heads[4:7] == ["p", "p (Holm)", "smallest found"]
     shown = [row[6] for row in grid.rows]
     assert shown == ["", *(f"{100 * test.detectable:.2f}" for test in tests)]
 
