@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 from elmo_bench.files import Positive
 from elmo_bench.report.comparison import Comparison, Correction, Question, compared
 from elmo_bench.report.grid import Grid
-from elmo_bench.report.grids import ABOUT_TESTS, corrected_p, p_value, points
+from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, corrected_p, p_value, points
 from elmo_bench.report.names import NONE, name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test
 from elmo_bench.report.table import grouped, hidden_keys, order
@@ -281,7 +281,7 @@ def details(results: Sequence[Finding]) -> Grid:
         set(),
         2,
         caption=(
-            f"Points. {ABOUT_TESTS} The interval is not corrected."
+            f"Points. {ABOUT_TESTS} {ABOUT_SMALLEST} The interval is not corrected."
             f"{''.join(f' {note}.' for note in notes)}"
         ),
     )

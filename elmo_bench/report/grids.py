@@ -17,7 +17,9 @@ ERRORS, SMALLEST = "errors removed", "smallest found"
 ABOUT_TESTS = (
     "The interval goes with p; p (Holm) is corrected for all comparisons of the split, and * marks "
     f"it below {LEVEL}. {PRELIMINARY.capitalize()}: fewer than {FEWEST} runs a side decide "
-    "nothing; a single run has no p, and its interval is for these models on new examples. "
+    "nothing; a single run has no p, and its interval is for these models on new examples."
+)
+ABOUT_SMALLEST = (
     f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples find (p "
     f"(Holm) below {LEVEL}) in 80 % of cases."
 )
@@ -128,6 +130,8 @@ def by_cell(
 def differences(report: Report) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
     heads = ["mean", "difference", "95 % interval", "p", "p (Holm)", SMALLEST, ERRORS]
+    tests = [comparison.test for comparison in comparisons_of([report])]
+    has_smallest = any(test and test.detectable is not None for test in tests)
     grid = by_cell(
         report,
         [(cell, [score(cell), *_difference(cell.comparison)]) for cell in report.cells],
@@ -138,6 +142,7 @@ def differences(report: Report) -> Grid:
             f"A row is a way to train; the difference is to {_base(report)}, in points, above 0 if "
             "the row is better.",
             ABOUT_TESTS,
+            ABOUT_SMALLEST if has_smallest else "",
             "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
         ),
     )
