@@ -204,8 +204,9 @@ def _binary_blocks(path: Path) -> Iterator[Block]:
                 if number == 2 and word.startswith(b"\n"):
                     end = b"\n"
                 is_next = number == 1 or word.startswith(end)
+                is_whole = len(word) < WORD_BYTES and len(vector) == 4 * width
                 word = word.removeprefix(end)
-                if len(vector) < 4 * width or not is_next or b"\n" in word:
+                if not (is_next and is_whole) or b"\n" in word:
                     raise ValueError(f"{damage}bytes are missing or too many at vector {number}")
                 words.append(decode(word, f"{path}, word {number}"))
                 vectors.append(vector)

@@ -94,12 +94,14 @@ def load(
             f"encoder.directions: the biLM of {path} has only {[*whole.directions]}, not "
             f"{', '.join(missing)}"
         )
-    frame, bilm = _frame(whole, path), BiLm(chosen)
-    bilm.bf16 = precision == "bfloat16"
+    frame = _frame(whole, path)
     if pretrained:
         frame.load_state_dict(_read(_file("encoder.weights", weights), frame), assign=True)
         sides = [whole.directions.index(name) for name in chosen.directions]
         frame.directions = nn.ModuleList(frame.directions[side] for side in sides)
+    bilm = BiLm(chosen)
+    bilm.bf16 = precision == "bfloat16"
+    if pretrained:
         bilm.load_state_dict(frame.state_dict())
     else:
         log.info("encoder.pretrained=false: the biLM has random weights")
