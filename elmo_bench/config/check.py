@@ -263,17 +263,24 @@ def applied_options(cfg: DictConfig) -> list[str]:
 
 
 def _options(cfg: DictConfig, group: str) -> set[str]:
-    """Return the names of a group's options, as far as they are in folders: Hydra alone knows the
-    contents of a package.
-    """
-    hydra = composition(cfg)
-    sources = hydra.runtime.config_sources if hydra else ()
-    folders = [Path(source.path.removeprefix("file://"), group) for source in sources]
+    """Return the names of a group's options in folders."""
+    folders = [Path(source.path, group) for source in _sources(cfg)]
     return {path.stem for folder in folders for path in folder.glob("*.yaml")}
 
 
+def _sources(cfg: DictConfig) -> list[Any]:
+    """Return where Hydra finds options besides its own: each has a `path` and a `schema`."""
+    hydra = composition(cfg)
+    sources = hydra.runtime.config_sources if hydra else ()
+    return [source for source in sources if source.provider not in ("hydra", "schema")]
+
+
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
-    """Yield a message for each unknown option that Hydra would silently ignore."""
+    """Yield a message for each unknown option that Hydra would silently ignore; none beside a
+    package, whose contents Hydra alone knows.
+    """
+    if any(source.schema == "pkg" for source in _sources(cfg)):
+        return
     given = overridden(cfg)
     for group in given.keys() & OPTIONAL:
         chosen, names = yaml.safe_load(given[group]), _options(cfg, group)

@@ -109,6 +109,11 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
     ]
 
 
+def test_a_recipe_may_be_in_a_package():
+    """Hydra alone knows its contents."""
+    assert faults(composed("hydra.searchpath=[pkg://hydra.conf]", "recipe=of_a_package")) == []
+
+
 def test_recipes_that_apply_by_themselves_are_said():
     assert applied_options(composed()) == ["recipe sample_ner applied; ~recipe leaves it out"]
     said = applied_options(composed("rnn=identity", "recipe=finetune_bert"))
