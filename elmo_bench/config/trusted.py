@@ -54,7 +54,10 @@ def _nodes(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def check_task(task: Mapping[str, Any], source: str) -> None:
-    """Raise ValueError for a task that names a module of others, or a file elsewhere."""
+    """Raise ValueError for a task that names a module of others, or a file elsewhere.
+
+    >>> check_task({"data": "tasks.ner.data", "name": "ner-de", "suffix": ".pred-en.tsv"}, "")
+    """
     for key, (form, kind) in TASK.items():
         if not re.fullmatch(form, value := str(task.get(key))):
             raise ValueError(f"{source}: its config sets task.{key}={value}, which is not a {kind}")

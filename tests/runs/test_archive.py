@@ -134,7 +134,7 @@ def test_failed_runs_alone_are_added(archive, tmp_path):
     assert (len(collect(folders)), len(failures(folders, []))) == (20, 2)
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "counts/dev.npz"])
+@pytest.mark.parametrize("name", ["metrics.csv", "counts/dev.npz", "result.json"])
 def test_only_what_a_run_has_written_is_kept(tmp_path, name):
     """A stranger's run links to a file of mine."""
     path = ran(tmp_path / "runs" / "1") / name

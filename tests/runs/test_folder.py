@@ -1,8 +1,10 @@
 """A run's folder: what a run finds at its start and leaves at its end."""
 
 import dataclasses
+import errno
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from elmo_bench.runs import (
     finished,
     hash_files,
     last_checkpoint,
+    leaves_error,
     read_run,
     unfinished,
     where,
@@ -55,6 +58,16 @@ def test_the_folder_is_made_and_says_what_has_begun(config, tmp_path):
     assert begun.items() <= result.items()
     assert result["started"] < result["finished"]
     assert finished([tmp_path]) == {begun["identity"]: tmp_path / "run"}
+
+
+def test_an_error_is_raised_even_if_its_file_cannot_be_written(tmp_path, monkeypatch):
+    def full(path, *_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ValueError, match="what failed"), leaves_error(str(tmp_path)):
+        raise ValueError("what failed")
+    assert not (tmp_path / "error.txt").exists()
 
 
 def test_runs_that_have_no_result(config, tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 
 from elmo_bench.training.batches import LengthBatches
 from elmo_bench.training.data import TaskData, _tell_of_zeros
@@ -133,6 +134,17 @@ def test_processes_share_the_batches(count, world):
     assert set(itertools.chain(*itertools.chain(*ranks(3)))) == set(range(count))
     evaluated = Counter(itertools.chain(*itertools.chain(*ranks(None))))
     assert evaluated == Counter(range(count))  # evaluation: each once
+
+
+def test_every_process_has_something_to_measure(monkeypatch):
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    shares = []
+    for rank in range(2):
+        monkeypatch.setattr(dist, "get_rank", lambda rank=rank: rank)
+        shares.append([number for batch in LengthBatches([3, 1, 2], 512) for number in batch])
+    assert all(shares)
+    assert sorted(shares[0] + shares[1]) == [0, 1, 2]
 
 
 def test_fraction():
