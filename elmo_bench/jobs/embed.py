@@ -93,7 +93,9 @@ def taker(cfg: DictConfig, encoder: Encoder) -> tuple[Take, str]:
         return lambda layers: layers[-1], "top"
     choice, norm, learned = cfg.elmo.mix, cfg.elmo.norm, {}
     if cfg.result:
-        run = read_run(Path(cfg.result))
+        if not (path := Path(cfg.result)).is_file():
+            raise FileNotFoundError(f"result={path}: no such file")
+        run = read_run(path)
         learned = _learned(cfg, run)
         elmo = run.config.get("elmo") or {}
         choice, norm = learned["layers"], elmo.get("norm", "none")
