@@ -55,12 +55,7 @@ def build_tables(
         title: _completed(settings, title, table or {})
         for title, table in (settings["tables"] or {"": {}}).items()
     }
-    chosen = {title: _matching(runs, table) for title, table in tables.items()}
-    if choice is not None:
-        for title, table in tables.items():
-            chosen[title] = choice(
-                chosen[title], table["rows"], table["columns"], table["baseline"]
-            )
+    chosen = {title: _chosen(runs, table, choice) for title, table in tables.items()}
     if not any(chosen.values()):
         conditions = [
             {key: table[key] for key in ("where", "paper") if table[key]}
@@ -103,6 +98,14 @@ def _completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -
         "columns": columns,
         "baseline": tuple(map(frozen, values)) or None,
     }
+
+
+def _chosen(runs: list[Run], table: dict[str, Any], choice: Choice | None) -> list[Run]:
+    """Return the runs of a table: those that match or, with `choice`, its choice among them."""
+    matching = _matching(runs, table)
+    if choice is None:
+        return matching
+    return choice(matching, table["rows"], table["columns"], table["baseline"])
 
 
 def _matching(runs: list[Run], table: dict[str, Any]) -> list[Run]:

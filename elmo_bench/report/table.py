@@ -170,12 +170,8 @@ def report(
     groups = grouped(measured, rows, columns)
     if baseline is not None:
         baseline = _column(baseline, {column for _, column in groups}, columns)
-    cells = [
-        _cell(row, column, groups[row, column], metric, split, paper)
-        for row, column in sorted(
-            groups, key=lambda each: (order(each[0]), each[1] != baseline, order(each[1]))
-        )
-    ]
+    places = sorted(groups, key=lambda at: (order(at[0]), at[1] != baseline, order(at[1])))
+    cells = [_cell(*place, groups[place], metric, split, paper) for place in places]
     whole = Report(rows, columns, metric, split, baseline, cells, [], title)
     cells, notes = _compared(whole)
     if missing := len(runs) - len(measured):
