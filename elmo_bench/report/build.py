@@ -1,7 +1,8 @@
 """Build the tables that the settings of `job=report` ask for."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from elmo_bench.files import counted
@@ -55,7 +56,7 @@ def build_tables(
         title: _completed(settings, title, table or {})
         for title, table in (settings["tables"] or {"": {}}).items()
     }
-    chosen = {title: _chosen(runs, table, choice) for title, table in tables.items()}
+    chosen = {title: _chosen(runs, title, tables[title], choice) for title in tables}
     if not any(chosen.values()):
         conditions = [
             {key: table[key] for key in ("where", "paper") if table[key]}
@@ -71,10 +72,8 @@ def build_tables(
     by_title = {}
     for title in counted([title for title in tables if chosen[title]], "tables"):
         options = {key: value for key, value in tables[title].items() if key != "where"}
-        try:
+        with _named(title):
             by_title[title] = select(chosen[title], **options, title=title)
-        except ValueError as error:
-            raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
         by_title[title][0].notes[:0] = _failed(failed[title], chosen[title])
     count = len({run.folder for each in failed.values() for run in each})
     numbers = {title: len(failed[title]) for title in by_title}
@@ -100,12 +99,22 @@ def _completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -
     }
 
 
-def _chosen(runs: list[Run], table: dict[str, Any], choice: Choice | None) -> list[Run]:
+@contextmanager
+def _named(title: str) -> Iterator[None]:
+    """Name the table in a ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
+
+
+def _chosen(runs: list[Run], title: str, table: dict[str, Any], choice: Choice | None) -> list[Run]:
     """Return the runs of a table: those that match or, with `choice`, its choice among them."""
-    matching = _matching(runs, table)
-    if choice is None:
-        return matching
-    return choice(matching, table["rows"], table["columns"], table["baseline"])
+    with _named(title):
+        matching = _matching(runs, table)
+        if choice is None:
+            return matching
+        return choice(matching, table["rows"], table["columns"], table["baseline"])
 
 
 def _matching(runs: list[Run], table: dict[str, Any]) -> list[Run]:

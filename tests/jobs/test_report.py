@@ -214,6 +214,8 @@ def test_a_part_of_the_runs(tiny, tmp_path):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
     with pytest.raises(ValueError, match=r"^tables.mine: baseline=\['x'\]: no such column"):
         reported(f"runs={tmp_path}", "columns=encoder", "tables={mine:{baseline:x}}")
+    with pytest.raises(ValueError, match=r"^tables.mine: paper=x, but it must be"):
+        reported(f"runs={tmp_path}", "columns=encoder", "tables={mine:{paper:x}}")
 
 
 def test_runs_that_failed_are_named(tmp_path):
