@@ -164,11 +164,14 @@ def _places(key: str) -> Iterator[str]:
 
 
 def _keys(arguments: Sequence[str], refused: str) -> list[str]:
-    """Return the keys of the config with a command's groups, but for those of a sweep."""
-    groups = {each: each.lstrip("+~").partition("=")[0] for each in arguments if "," not in each}
+    """Return the keys of the config with a command's groups, but for those of a sweep, which Hydra
+    leaves out in MULTIRUN.
+    """
+    groups = {each: each.lstrip("+~").partition("=")[0] for each in arguments}
     chosen = [each for each, key in groups.items() if key != refused and (CONF / key).is_dir()]
     loader = GlobalHydra.instance().config_loader()
-    settings: Any = OmegaConf.to_container(loader.load_configuration("config", chosen, RunMode.RUN))
+    config = loader.load_configuration("config", chosen, RunMode.MULTIRUN)
+    settings: Any = OmegaConf.to_container(config)
     return [key for key, _ in leaves(settings)]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.errors import ConfigCompositionException
 
 from elmo_bench.config.advice import before, message, settings_of_job
 from elmo_bench.config.check import faults
@@ -65,6 +66,13 @@ def said(arguments: list[str]) -> str:
 def test_what_a_command_is_told(command, answer):
     found = said(command.split())
     assert answer in found if answer else not found
+
+
+def test_what_a_sweep_over_options_is_told():
+    refused = ConfigCompositionException("Could not override 'batch_size'.")
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        told = message(refused, ["-m", "task=glob(*)", "encoder=mini,none", "batch_size=3"])
+    assert told == "there is no setting batch_size; did you mean fit.batch_size=3?"
 
 
 def test_help_of_a_job():
