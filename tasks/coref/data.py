@@ -156,7 +156,11 @@ def _speaker(row: Row) -> str:
 
 
 def genre(document: str) -> int:
-    """Return the number of the genre that a document's name begins with, or len(GENRES)."""
+    """Return the number of the genre that a document's name begins with, or len(GENRES).
+
+    >>> genre("nw/wsj/24/wsj_2400"), genre("GUM_news_iodine")
+    (3, 7)
+    """
     return GENRES.index(document[:2]) if document[:2] in GENRES else len(GENRES)
 
 

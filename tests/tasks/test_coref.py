@@ -212,6 +212,16 @@ def test_the_written_file(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    "header", ["#begin document (nw/owls); part 0", "#begin document (nw/owls);"]
+)
+def test_the_first_line_is_written_as_it_was_read(tmp_path, header):
+    """Otherwise the official scorer finds no such document."""
+    (document,) = read(file(tmp_path, f"{header}\n{TALK.partition(chr(10))[2]}"))
+    write([document], [document.gold], tmp_path / "p.conll")
+    assert (tmp_path / "p.conll").read_text().splitlines()[0] == header
+
+
 def test_a_mention_in_two_predicted_clusters_counts_in_the_first(tmp_path, caplog):
     caplog.set_level("WARNING")
     gold, path = example("a b c d e", clusters=[[A, B], [C, D]]), tmp_path / "predicted"

@@ -245,6 +245,12 @@ def build(examples, *, elmo=True):
     return PredicateTagger(backbone, vocab.labels, indicator_dim=8), vocab
 
 
+def test_the_indicator_starts_short(examples):
+    """As AllenNLP's embeddings do: Glorot and Bengio's uniform distribution."""
+    model, _ = build(examples)
+    assert model.indicator.weight.abs().max() <= (6 / (2 + 8)) ** 0.5
+
+
 @pytest.mark.parametrize("elmo", [False, True])
 def test_shapes_loss_and_gradients(examples, elmo):
     model, vocab = build(examples, elmo=elmo)
