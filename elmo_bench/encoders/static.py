@@ -40,10 +40,6 @@ class WordVectors(nn.Module):
         self, words: Mapping[str, int], table: Float[Tensor, "N D"], *, lowercase: Case = FALLBACK
     ) -> None:
         super().__init__()
-        if lowercase not in (True, False, FALLBACK):
-            raise ValueError(
-                f"encoder.lowercase={lowercase}, but it must be true, false or {FALLBACK}"
-            )
         self.words, self.lowercase, self.dim = words, lowercase, table.shape[1]
         self.embedding = nn.Embedding.from_pretrained(table, padding_idx=NO_VECTOR)
 
@@ -93,6 +89,8 @@ def load(
             "encoder.vectors is empty: give a file of word vectors (GloVe, word2vec, fastText's "
             ".vec): encoder.vectors=FILE"
         )
+    if lowercase not in (True, False, FALLBACK):
+        raise ValueError(f"encoder.lowercase={lowercase}, but it must be true, false or {FALLBACK}")
     words, table = read_vectors(Path(vectors).expanduser())
     if not words:
         raise ValueError(f"{vectors}: no vectors in this file")

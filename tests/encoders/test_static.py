@@ -140,6 +140,8 @@ def test_settings_that_may_not_be(tmp_path):
         load(None)
     with pytest.raises(FileNotFoundError, match=r"v\.bin: no such file"):
         load(tmp_path / "v.bin")
+    with pytest.raises(ValueError, match=r"encoder\.lowercase=falback, but it must be true, false"):
+        load(tmp_path / "v.bin", lowercase="falback")  # before the file is read
 
 
 def vectors_of_words(path):

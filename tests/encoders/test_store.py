@@ -310,7 +310,7 @@ def test_a_folder_that_is_read_only(bilm, tmp_path, caplog, monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_store_that_a_gpu_builds(tmp_path, monkeypatch, dtype):
-    """In bfloat16, many batches, each copied while the next one is computed: the layers of the CPU
+    """In bfloat16, many batches, each written while the next one is computed: the layers of the CPU
     in float32, but for that precision.
     """
     torch.manual_seed(0)
