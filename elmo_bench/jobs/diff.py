@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -84,17 +84,28 @@ def _check_alike(a: Run, b: Run, split: str) -> None:
     sides = f"a={a.folder} and b={b.folder}"
     if a.folder.resolve() == b.folder.resolve():
         raise ValueError(f"{sides} are the same run")
-    # The settings that say which examples a run was evaluated on, and what is right.
-    read = f"task.read.{split}", f"data.read.{a.task}.{split}", f"inputs.data.{split}"
-    keys = ("task.name", "data.name", "data.labels", *read)
-    settings = [
-        {key: run.settings[key] for key in run.settings if below(key, keys)} for run in (a, b)
-    ]
-    if differing := sorted({key for key, _ in settings[0].items() ^ settings[1].items()}):
+    ours, theirs = (_of_examples(run, split) for run in (a, b))
+    if differing := sorted({key for key, _ in ours.items() ^ theirs.items()}):
         raise ValueError(
             f"{sides} differ in {listed(differing)}, so their examples cannot be compared; "
             "job=report compares such runs"
         )
+
+
+def _of_examples(run: Run, split: str) -> dict[str, Hashable]:
+    """Return the settings that say which examples a run was evaluated on, and what is right."""
+    read = f"task.read.{_read_as(run, split)}", f"data.read.{run.task}.{split}"
+    keys = ("task.name", "data.name", "data.labels", *read, f"inputs.data.{split}")
+    return {
+        key.replace(read[0], f"task.read.{split}"): value
+        for key, value in run.settings.items()
+        if below(key, keys)
+    }
+
+
+def _read_as(run: Run, split: str) -> str:
+    """Return the split whose `task.read` a run used: job=evaluate reads any split as test."""
+    return "test" if str(run.settings.get("job._target_")).endswith(".evaluate") else split
 
 
 def _data(run: Run) -> dict[str, Any]:
@@ -102,11 +113,10 @@ def _data(run: Run) -> dict[str, Any]:
 
 
 def _options(run: Run, split: str) -> dict[str, Any]:
-    """Return the arguments of the task's `read`; job=evaluate reads any split as test."""
-    is_evaluation = str(run.settings.get("job._target_")).endswith(".evaluate")
+    """Return the arguments of the task's `read`."""
     of_task = run.config["task"].get("read") or {}
     of_corpus = (_data(run).get("read") or {}).get(run.task) or {}
-    return (of_task.get("test" if is_evaluation else split) or {}) | (of_corpus.get(split) or {})
+    return (of_task.get(_read_as(run, split)) or {}) | (of_corpus.get(split) or {})
 
 
 def _counts(run: Run, split: str, metric: str) -> Counts:

@@ -216,6 +216,16 @@ def test_runs_that_cannot_be_compared(made, root, how, keys):
         compared(a, b, root)
 
 
+def test_an_evaluation_reads_any_split_as_test(made, root):
+    a, b = made("a", []), made("b", [])
+    job = {"_target_": "elmo_bench.jobs.evaluate.evaluate"}
+    for folder in (a, b):
+        change(folder, lambda run: run["config"].update(job=job))
+    change(b, lambda run: run["config"]["task"].update(read={"test": {"classes": 3}}))
+    with pytest.raises(ValueError, match=r"differ in task.read.dev.classes"):
+        compared(a, b, root, split="dev")
+
+
 def test_training_data_may_differ(made, root):
     a, b = made("a", [0]), made("b", [])
     change(b, lambda run: run["config"]["task"].update(read={"train": {"min_tokens": 3}}))
