@@ -19,7 +19,7 @@ import numpy as np
 from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, find_files, read_arrays, read_json
 
 from .portable import OVERRIDES, overrides, portable
-from .read import BEGUN, ENDED, Run, frozen, text
+from .read import BEGUN, ENDED, Run, text
 
 SUFFIX = ".tar.xz"
 COMMAND, CURVES = OVERRIDES.as_posix(), "metrics.csv"
@@ -55,9 +55,9 @@ def pack(runs: Iterable[Run], archive: Path) -> None:
 def _name(run: Run) -> str:
     """Return a folder name for a run, independent of the machine."""
     settings, _, inputs = run.identity.partition("-")
-    config = run.config
-    words = portable([config["task"]["name"], config["encoder"]["name"], config["elmo"]["mix"]])
-    name = "-".join([*map(text, map(frozen, words)), f"seed{config['seed']}"])
+    keys = ("task.name", "encoder.name", "elmo.mix")
+    words = portable([run.settings.get(key) for key in keys])  # a stranger's run may lack some
+    name = "-".join([*map(text, words), f"seed{run.settings.get('seed')}"])
     name = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]
     return f"{name}-{settings[:8]}-{inputs[:8]}"
 

@@ -53,7 +53,7 @@ class Mix(TypedDict):
 def _softmax(mix: Mix) -> Mix:
     if not len(mix["layers"]) == len(mix["shares"]) == len(mix["norms"] or mix["layers"]):
         raise ValueError("its lists must be as long as each other")
-    if min(mix["shares"]) < 0 or not math.isclose(sum(mix["shares"]), 1, abs_tol=1e-3):
+    if min(mix["shares"], default=0) < 0 or not math.isclose(sum(mix["shares"]), 1, abs_tol=1e-3):
         raise ValueError("its shares must be from 0 to 1 and add up to 1")
     return mix
 

@@ -134,6 +134,15 @@ def test_failed_runs_alone_are_added(archive, tmp_path):
     assert (len(collect(folders)), len(failures(folders, []))) == (20, 2)
 
 
+def test_a_run_that_says_little_is_kept(tmp_path):
+    path = ran(tmp_path / "runs" / "1") / "result.json"
+    config = {"task": {"name": "ner", "monitor": "f1"}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"config": config}))
+    kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path / "cache")
+    (run,) = collect(run_folders([tmp_path / "x.tar.xz"], tmp_path / "cache"))
+    assert run.config == config
+
+
 @pytest.mark.parametrize("name", ["metrics.csv", "counts/dev.npz", "result.json"])
 def test_only_what_a_run_has_written_is_kept(tmp_path, name):
     """A stranger's run links to a file of mine."""
