@@ -51,12 +51,19 @@ class Options:
     def __post_init__(self) -> None:
         for name in KEYS:
             _checked(name, getattr(self, name))
-        _check("char_cnn.filters: how many", len(self.filters), int, 1, 64)
-        for width, count in self.filters:
+        try:
+            filters = tuple((width, count) for width, count in self.filters)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"char_cnn.filters={shown(self.filters)}, but they must be pairs of a width and a "
+                "number of filters"
+            ) from error
+        _check("char_cnn.filters: how many", len(filters), int, 1, 64)
+        for width, count in filters:
             _check("char_cnn.filters: a width", width, int, 1, self.max_characters)
             _check("char_cnn.filters: a number of filters", count, int, 1, 1 << 16)
         one_of("char_cnn.activation", self.activation, ACTIVATIONS)
-        object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
+        object.__setattr__(self, "filters", filters)
         object.__setattr__(self, "directions", tuple(self.directions))
         if self.directions not in (DIRECTIONS, DIRECTIONS[:1], DIRECTIONS[1:]):
             raise ValueError(
