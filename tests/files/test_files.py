@@ -154,6 +154,13 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch, caplog):
     assert f"{tmp_path}/theirs cannot be read: its files are left out" in caplog.text
 
 
+def test_no_folder_to_write_to(tmp_path):
+    path = tmp_path / "nowhere" / "figures.json"
+    with pytest.raises(FileNotFoundError) as caught, atomic(path):
+        pass
+    assert caught.value.filename == str(path)
+
+
 def _write_and_die(path, folder=False):
     with atomic(path) as part:
         if folder:
