@@ -158,7 +158,6 @@ BAD_OPTIONS = {
     "filters: how many=0, but": ("char_cnn", {"filters": []}),
     "filters: a width=51, .* 1 to 50": ("char_cnn", {"filters": [[51, 2]]}),
     r"filters=\[\[1\]\], but they must be pairs": ("char_cnn", {"filters": [[1]]}),
-    "filters=5, but they must be pairs": ("char_cnn", {"filters": 5}),
     "lack the key 'lstm.dim'": ("lstm", None),
     "lack the key 'char_cnn.embedding.dim'": ("char_cnn", None),
 }
