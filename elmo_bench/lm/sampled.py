@@ -28,9 +28,11 @@ def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, 
 
 
 def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndarray, " S"], int]:
-    """Draw until there are `samples` different words, fewer than the vocabulary has; return them
-    and the number of draws.
+    """Draw until there are `samples` different words; return them and the number of draws. Raises
+    ValueError if the vocabulary has too few words.
     """
+    if samples >= size:
+        raise ValueError(f"samples={samples}, but they must be fewer than the {size} words")
     drawn = np.empty(0, dtype=np.int64)
     while True:
         more = np.exp(rng.random(max(samples, len(drawn))) * math.log(size + 1))

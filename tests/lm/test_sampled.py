@@ -5,6 +5,7 @@ goal.
 import itertools
 
 import numpy as np
+import pytest
 import torch
 
 from elmo_bench.lm.sampled import Candidates, candidates, draw, log_uniform, sampled_loss
@@ -19,6 +20,8 @@ def test_samples_are_different_and_as_frequent_as_expected():
         seen[drawn] += 1
         expected += 1 - (1 - log_uniform(np.arange(size), size)) ** tries
     np.testing.assert_allclose(expected / times, seen / times, atol=0.025)
+    with pytest.raises(ValueError, match=r"samples=30, but they must be fewer than the 30 words"):
+        draw(30, 30, rng)
 
 
 def test_all_words_as_samples_is_the_full_softmax(monkeypatch):
