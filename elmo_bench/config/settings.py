@@ -140,7 +140,7 @@ class FineTune(Section):
     name: Literal["none", "full", "gradual", "lora"]
     lr: NotNegative = 0.0
     lr_decay: Share = 1.0
-    rank: Size | None = None
+    rank: Annotated[int, Ge(1), Le(1024)] | None = None  # a checkpoint may set it
 
 
 class BiLmTraining(Section):

@@ -250,6 +250,7 @@ def nested(key, value):
         ("encoder.theirs", 1, "sets encoder.theirs=1, but it may only set"),
         ("vocab.vectors", "???", r"refers to '\?\?\?'"),
         ("rnn.hidden_size", 2_000, r"edited.ckpt: its .*(far larger|it must be)"),
+        ("finetune.rank", 65_536, r"edited.ckpt: its settings.* finetune.rank=65536, but it must"),
         ("rnn.hidden_size", "x", r"edited.ckpt: its settings.* rnn.hidden_size=x, but it must be"),
         ("rnn._args_", [1], "its config contains an invalid key: _args_"),
         ("task.metric._target_", "tasks.ner.data.read", "names 'tasks.ner.data.read'"),
