@@ -63,7 +63,7 @@ def bilm(cfg: DictConfig) -> BiLm:
 
 def bilm_files(cfg: DictConfig) -> tuple[str, str]:
     """Return the paths of the biLM's options.json and weights; download them if necessary."""
-    if not {"options", "weights"} <= cfg.encoder.keys():
+    if not {"_target_", "options", "weights"} <= cfg.encoder.keys():  # encoder=none has two of them
         raise ValueError(
             f"encoder={cfg.encoder.name} has no biLM files: choose a biLM, such as encoder=mini"
         )

@@ -37,7 +37,8 @@ class FineTuning:
             left_out = sorted(name for p, name in names.items() if p not in grouped)
             raise ValueError(
                 f"{type(encoder).__name__}.parameter_groups() has {count} parameters, but it must "
-                f"have all {len(names)} of the encoder, each once; it lacks {left_out[:3]}"
+                f"have all {len(names)} of the encoder, each once; it lacks "
+                f"{', '.join(left_out[:3]) or 'none'}"
             )
         trained = [[p for p in group if p.requires_grad] for group in groups]
         return [group for group in trained if group]

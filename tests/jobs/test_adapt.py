@@ -130,7 +130,7 @@ def test_a_text_is_read_once(config):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["encoder=none"], "encoder.options is empty"),
+        (["encoder=none"], "encoder=none has no biLM files"),
         (
             ["encoder=mini", "encoder.pretrained=false"],
             "encoder.pretrained=false: a random biLM cannot be adapted",

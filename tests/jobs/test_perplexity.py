@@ -118,7 +118,7 @@ def test_files_that_do_not_fit(folder, text, message):
     ("overrides", "message"),
     [
         ("encoder=mini", "mini/softmax.safetensors: no such file. .*the shipped mini do not"),
-        ("encoder=none", "encoder.options is empty"),
+        ("encoder=none", "encoder=none has no biLM files"),
         ("encoder=files", "encoder.options is empty"),
         ("encoder=mini encoder.pretrained=false", "encoder.pretrained=False requires a run with"),
         ("encoder=mini encoder.precision=bfloat16", "encoder.precision=bfloat16 requires a run"),
