@@ -64,12 +64,13 @@ class Options:
             _check("char_cnn.filters: a number of filters", count, int, 1, 1 << 16)
         one_of("char_cnn.activation", self.activation, ACTIVATIONS)
         object.__setattr__(self, "filters", filters)
-        object.__setattr__(self, "directions", tuple(self.directions))
-        if self.directions not in (DIRECTIONS, DIRECTIONS[:1], DIRECTIONS[1:]):
+        directions = tuple(self.directions) if isinstance(self.directions, Sequence) else ()
+        if directions not in (DIRECTIONS, DIRECTIONS[:1], DIRECTIONS[1:]):
             raise ValueError(
-                f"directions={[*self.directions]}, "
-                "but they must be [forward], [backward] or [forward,backward]"
+                f"directions={self.directions}, but they must be [forward], [backward] or "
+                "[forward,backward]"
             )
+        object.__setattr__(self, "directions", directions)
 
     @classmethod
     def read(cls, path: str | Path) -> "Options":
