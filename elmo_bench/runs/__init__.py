@@ -4,6 +4,7 @@ from .archive import (
     run_folders as run_folders,
     unpacked as unpacked,
 )
+from .code import code as code
 from .counts import (
     Counts as Counts,
     counted as counted,
@@ -57,18 +58,14 @@ from .read import (
     read_run as read_run,
     text as text,
 )
-from .result import (
-    Result as Result,
-    about as about,
-    code as code,
-    leaves_error as leaves_error,
-    write_result as write_result,
-)
+from .result import Result as Result, write_result as write_result
 from .resume import (
     GOES_ON as GOES_ON,
+    about as about,
     begin as begin,
     finished as finished,
     goes_on_from as goes_on_from,
     last_checkpoint as last_checkpoint,
+    leaves_error as leaves_error,
     unfinished as unfinished,
 )

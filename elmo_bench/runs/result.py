@@ -1,25 +1,17 @@
-"""What a run leaves: `result.json` at its end, or `error.txt`."""
+"""What a run leaves: `result.json`."""
 
 import dataclasses
-import importlib.metadata
 import math
-import subprocess
-import time
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from elmo_bench import IS_CLONE, __version__
-from elmo_bench.files import read_json, signals, write_json, write_text
+from elmo_bench.files import write_json
 
-from .read import BEGUN, ENDED, ERROR, Mix
-
-PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
+from .code import code
+from .read import ENDED, Mix
+from .resume import about, now
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,36 +27,6 @@ class Result:
     epochs: int
     examples_per_second: float
     device: str
-
-
-@contextmanager
-def leaves_error(run_dir: str | None) -> Iterator[None]:
-    """Make the folder of a run, and write the traceback of an exception to its error.txt.
-
-    An earlier run's error.txt goes. That of another process of this run stays: of several processes
-    the first that fails says why.
-    """
-    started, path = time.time(), Path(run_dir, ERROR) if run_dir else None
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_mtime < started:
-            path.unlink(missing_ok=True)
-    try:
-        yield
-    except Exception:
-        signals.outlive_parent()
-        if path and path.parent.is_dir() and not path.exists():
-            # The disk is full, say: what failed is told all the same.
-            with suppress(OSError):
-                write_text(path, traceback.format_exc())
-        raise
-
-
-def about(cfg: DictConfig) -> dict[str, Any]:
-    """Return what `resume.begin` wrote about a run (identity, inputs, start), and its config."""
-    return read_or_empty(Path(cfg.run_dir, BEGUN)) | {
-        "config": OmegaConf.to_container(cfg, resolve=True)
-    }
 
 
 def write_result(
@@ -93,39 +55,3 @@ def write_result(
         **code(),
     }
     write_json(Path(cfg.run_dir, ENDED), content)
-
-
-def code() -> dict[str, Any]:
-    """Return the `versions` and the `commit` of the code."""
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    versions["elmo-bench"] = __version__
-    return {"versions": versions, "commit": _commit()}
-
-
-def read_or_empty(path: Path) -> dict[str, Any]:
-    """Return a JSON object; an empty one if the file is missing or damaged."""
-    try:
-        content: dict[str, Any] = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return content
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat()
-
-
-def _commit() -> str | None:
-    """Return the commit of the code, with a + if there are uncommitted changes; None outside a
-    checkout.
-    """
-    if not IS_CLONE:  # the packages may be installed inside another project's clone
-        return None
-    command = "git --no-optional-locks describe --always --abbrev=40 --dirty=+ --exclude=*"
-    here, quiet = Path(__file__).parent, subprocess.DEVNULL
-    try:
-        return subprocess.check_output(
-            command.split(), cwd=here, stderr=quiet, text=True, timeout=10
-        ).strip()
-    except (OSError, subprocess.SubprocessError):
-        return None

@@ -1,17 +1,23 @@
-"""The start of a run in its folder: `run.json`, and which earlier run it continues or repeats."""
+"""The start of a run in its folder: `run.json`, and which earlier run it continues or repeats; and
+`error.txt`, where it fails.
+"""
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import remove_scratch, write_json
+from elmo_bench.files import read_json, remove_scratch, signals, write_json, write_text
 
 from .identity import Identity, hash_files
-from .read import BEGUN, ENDED, Run, readable
-from .result import now, read_or_empty
+from .read import BEGUN, ENDED, ERROR, Run, readable
 
 GOES_ON = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
@@ -27,6 +33,29 @@ LEFT = (
     "tensorboard",
 )
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
+
+
+@contextmanager
+def leaves_error(run_dir: str | None) -> Iterator[None]:
+    """Make the folder of a run, and write the traceback of an exception to its error.txt.
+
+    An earlier run's error.txt goes. That of another process of this run stays: of several processes
+    the first that fails says why.
+    """
+    started, path = time.time(), Path(run_dir, ERROR) if run_dir else None
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_mtime < started:
+            path.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception:
+        signals.outlive_parent()
+        if path and path.parent.is_dir() and not path.exists():
+            # The disk is full, say: what failed is told all the same.
+            with suppress(OSError):
+                write_text(path, traceback.format_exc())
+        raise
 
 
 def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
@@ -67,6 +96,26 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     begun = {"identity": identity, "inputs": inputs, "started": now(), "config": config}
     write_json(folder / BEGUN, begun)
     return None
+
+
+def about(cfg: DictConfig) -> dict[str, Any]:
+    """Return what `begin` wrote about a run (identity, inputs, start), and its config."""
+    return read_or_empty(Path(cfg.run_dir, BEGUN)) | {
+        "config": OmegaConf.to_container(cfg, resolve=True)
+    }
+
+
+def read_or_empty(path: Path) -> dict[str, Any]:
+    """Return a JSON object; an empty one if the file is missing or damaged."""
+    try:
+        content: dict[str, Any] = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return content
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
 
 
 def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
