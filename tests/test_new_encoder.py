@@ -17,7 +17,6 @@ from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
-from elmo_bench.jobs.neighbours import neighbours
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.probe import probe
 from elmo_bench.jobs.train import train
@@ -136,9 +135,6 @@ def test_every_job(composed, tmp_path):
     (layers,) = encode(encoders.encoder(composed("encoder=ngrams")), SENTENCES[:1])
     with h5py.File(tmp_path / "out.hdf5") as file:
         np.testing.assert_allclose(file["0"], layers, atol=1e-6)
-    asked = ["sentence='It is a playful dog'", "word=playful", "count=2"]
-    near = neighbours(composed("job=neighbours", "encoder=ngrams", text, *asked))
-    assert near[0][1] == "play"
     figures = probe(
         composed("job=probe", "encoder=ngrams", "data.size=10", "probe.steps=20", "probe.seeds=1")
     )

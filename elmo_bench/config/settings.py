@@ -329,13 +329,6 @@ JOBS: dict[str, type[Run]] = {
     ),
     "evaluate": run(run_dir=Folder, checkpoint=File, split=Split),
     "export": run(output=File, dtype=Formatted),
-    "neighbours": run(
-        input=File,
-        sentence=Text,
-        word=Annotated[str | int, "a word of the sentence, or its position from 0"],
-        layer=Literal["top"] | Layer,
-        count=Count,
-    ),
     "ontonotes": run(ldc=Folder, skeletons=Folder, out=Folder),
     "perplexity": run(input=File),
     "predict": run(checkpoint=File, input=File, output=File),

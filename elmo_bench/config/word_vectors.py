@@ -9,7 +9,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from elmo_bench.files import Bars
-from elmo_bench.text import forms, read_vectors, side_by_side
+from elmo_bench.text import forms, read_vectors
 
 from . import inputs
 
@@ -17,7 +17,11 @@ log = logging.getLogger(__name__)
 
 
 def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
-    """Read the vectors of some words from the files of `vocab.vectors`; empty without files."""
+    """Read the vectors of some words from the files of `vocab.vectors`; empty without files.
+
+    Those of several files are concatenated, with 0 if a file lacks the word;
+    `vocab.unit_vectors` first scales each file's vectors to length 1.
+    """
     lowercase, files = cfg.vocab.lowercase, inputs.checked_vector_files(cfg)
     wanted = {form for word in words for form in forms(word, lowercase)}
     parts = []
@@ -25,17 +29,24 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
         with Bars() as bars:  # a file may have millions of lines
             watch = partial(bars.track, description="vocab.vectors, lines")
             rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
-        part = {word: table[row] for word, row in rows.items()}
-        parts.append(part)
-        if not part:
+        parts.append((rows, table))
+        if not rows:
             raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
-        if lowercase is False and all(map(_is_lower, part)) and not all(map(_is_lower, wanted)):
+        if lowercase is False and all(map(_is_lower, rows)) and not all(map(_is_lower, wanted)):
             log.warning(
                 "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
                 "vocab.lowercase=fallback looks them up in lower case",
                 path,
             )
-    return side_by_side(parts, unit=cfg.vocab.get("unit_vectors", False))
+    unit = cfg.vocab.get("unit_vectors", False)
+
+    def vector(word: str) -> np.ndarray:
+        own = [table[rows.get(word, 0)] for rows, table in parts]
+        return np.concatenate([x / (np.linalg.norm(x) or 1) if unit else x for x in own])
+
+    return {
+        word: vector(word) for word in dict.fromkeys(word for rows, _ in parts for word in rows)
+    }
 
 
 def _is_lower(word: str) -> bool:

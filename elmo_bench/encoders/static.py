@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.files import one_of
 from elmo_bench.text import FALLBACK, Case, forms, read_vectors
 
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
@@ -79,7 +80,7 @@ class WordVectors(nn.Module):
 def load(
     vectors: str | Path | None, *, lowercase: Case = FALLBACK, pretrained: bool = True
 ) -> WordVectors:
-    """Load vectors from a file: GloVe, word2vec or fastText text, or word2vec's .bin; plain or .gz.
+    """Load vectors from a file: GloVe, word2vec or fastText text, plain or .gz.
 
     With `pretrained=False` they are random, with the standard deviation of the file's vectors.
     Raises FileNotFoundError, or ValueError with file and line for a file without valid vectors.
@@ -89,8 +90,7 @@ def load(
             "encoder.vectors is empty: give a file of word vectors (GloVe, word2vec, fastText's "
             ".vec): encoder.vectors=FILE"
         )
-    if lowercase not in (True, False, FALLBACK):
-        raise ValueError(f"encoder.lowercase={lowercase}, but it must be true, false or {FALLBACK}")
+    one_of("encoder.lowercase", lowercase, (True, False, FALLBACK))
     words, table = read_vectors(Path(vectors).expanduser())
     if not words:
         raise ValueError(f"{vectors}: no vectors in this file")

@@ -37,7 +37,7 @@ from .tokenize import (
     unescape as unescape,
     words_of as words_of,
 )
-from .vectors import read_vectors as read_vectors, side_by_side as side_by_side
+from .vectors import read_vectors as read_vectors
 from .vocab import (
     FALLBACK as FALLBACK,
     PADDING as PADDING,

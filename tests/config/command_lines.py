@@ -31,7 +31,6 @@ NEEDS = {
     "embed": ["input=a.txt", "output=b.hdf5"],
     "evaluate": ["checkpoint=best.ckpt"],
     "export": ["output=b.hdf5"],
-    "neighbours": ["input=a.txt", "sentence=a b", "word=a"],
     "perplexity": ["input=a.txt"],
     "predict": ["checkpoint=best.ckpt", "input=a.txt", "output=b.jsonl"],
     "score": ["gold=a.txt", "predicted=b.txt"],

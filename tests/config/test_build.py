@@ -21,6 +21,17 @@ def test_word_vectors(tmp_path):
     assert {vector.dtype.name for vector in vectors.values()} == {"float32"}
 
 
+def test_word_vectors_of_two_files(tmp_path):
+    (tmp_path / "v.txt").write_text("a 3 4\n")
+    (tmp_path / "w.txt").write_text("b 2\n")
+    asked = [f"vocab.vectors=[{tmp_path}/v.txt,{tmp_path}/w.txt]", "vocab.unit_vectors=true"]
+    vectors = read_word_vectors(composed(*asked), ["a", "b"])
+    expected = {"a": [0.6, 0.8, 0], "b": [0, 0, 1]}
+    assert {word: vector.tolist() for word, vector in vectors.items()} == {
+        word: pytest.approx(vector) for word, vector in expected.items()
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -61,7 +61,6 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ("job=diff a={d}/runs b={d}/runs", "a={d}/runs: no finished run"),
         ("job=pretrain text=files text.files.train={d}/blank.txt", "contains only blank lines"),
         ("job=adapt encoder=none out={d}/o data.size=2", "encoder=none has no biLM files"),
-        ("job=neighbours encoder=mini input={d}/text.txt sentence=It word=he", "word=he occurs 0"),
         ("job=export encoder=mini output={d}/o.npz", "output={d}/o.npz, but it must end in"),
         (
             "job=probe data=files data.name=n data.files.train={d}/text.txt "

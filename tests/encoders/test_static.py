@@ -19,12 +19,6 @@ WORDS = {"the": [0.5, -1.0, 2.0], "Ann": [1e-3, 0.0, 3.5], "naïve": [4.0, 5.0, 
 TEXT = "".join(f"{word} {' '.join(map(str, v))}\n" for word, v in WORDS.items()).encode()
 
 
-def binary(end=b"", header=b"3 3\n"):
-    vectors = (np.array(v, dtype="<f4").tobytes() for v in WORDS.values())
-    pairs = zip(WORDS, vectors, strict=True)
-    return header + b"".join(word.encode() + b" " + vector + end for word, vector in pairs)
-
-
 def write(path, content):
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
@@ -40,8 +34,6 @@ def write(path, content):
         ("windows.txt", TEXT.replace(b"\n", b"\r\n")),
         ("tabs.tsv", b"3\t3\n" + TEXT.replace(b" ", b"\t")),
         ("a_tab.txt", TEXT.replace(b" ", b"\t", 1).replace(b"\nAnn ", b"\nAnn\t")),
-        ("word2vec.bin", binary(b"\n")),
-        ("gensim.bin", binary()),
     ],
 )
 def test_formats(tmp_path, name, content, gz):
@@ -79,7 +71,7 @@ def test_words_without_vector_and_past_the_end_are_zeros_also_after_training(tmp
 def test_fingerprint(tmp_path):
     path = write(tmp_path / "v.txt", TEXT)
     prints = [load(path).fingerprint() for _ in range(2)]
-    prints += [load(write(tmp_path / "w.bin", binary())).fingerprint()]
+    prints += [load(write(tmp_path / "w.txt", b"3 3\n" + TEXT)).fingerprint()]
     assert len(set(prints)) == 1  # whatever the format
     others = [load(path, lowercase=True), load(path, pretrained=False)]
     others += [load(write(tmp_path / "w.txt", TEXT.replace(b"Ann", b"Bob")))]
@@ -111,26 +103,14 @@ def test_a_long_file_with_repeated_words_and_words_with_blanks(tmp_path):
         ("v.txt", b"a 1 2\n\xff 1 2\n", r"v\.txt:2: byte 0xff is not UTF-8"),
         ("v.txt", b"", r"v\.txt: the file is empty"),
         ("v.txt", b"0 3\n", r"v\.txt: no vectors"),
-        ("v.bin", b"0 3\n", r"v\.bin: no vectors"),
-        (
-            "v.bin",
-            b"\xba\x16\x4f\x2f\x0c\0\0\0",
-            r"v\.bin: not word2vec's .*: of fastText use the \.vec file",
-        ),
-        ("v.bin", TEXT, r"v\.bin: not word2vec's binary format"),
-        ("v.bin", b"3 999999999\n" + TEXT, r"v\.bin: not word2vec's binary format"),
-        ("v.bin", binary(header=b"4 3\n"), r"says 4 words .* missing or too many at vector 4"),
-        ("v.bin", binary(header=b"2 3\n"), r"says 2 words .* missing or too many at its end"),
-        ("v.bin", binary()[:-1], r"missing or too many at vector 3"),
-        ("v.bin", b"2 2\n" + b"x" * 20_000, r"missing or too many at vector 1"),
-        ("v.bin", b"1 1\n\xff \0\0\0\0", r"v\.bin, word 1: byte 0xff is not UTF-8"),
-        ("v.bin.gz", None, r"v\.bin\.gz: a damaged gzip file"),
+        ("v.bin", b"0 3\n", r"v\.bin: binary vectors are not read: of fastText use the \.vec file"),
+        ("v.bin.gz", b"", r"v\.bin\.gz: binary vectors are not read"),
         ("v.txt.gz", None, r"v\.txt\.gz: a damaged gzip file"),
     ],
 )
 def test_what_no_file_may_hold(tmp_path, name, content, message):
     path = tmp_path / name
-    path.write_bytes(gzip.compress(binary())[:-12] if content is None else content)
+    path.write_bytes(gzip.compress(TEXT)[:-12] if content is None else content)
     with pytest.raises(ValueError, match=message):
         load(path)
 
@@ -138,10 +118,10 @@ def test_what_no_file_may_hold(tmp_path, name, content, message):
 def test_settings_that_may_not_be(tmp_path):
     with pytest.raises(ValueError, match=r"encoder\.vectors is empty.*encoder\.vectors=FILE"):
         load(None)
-    with pytest.raises(FileNotFoundError, match=r"v\.bin: no such file"):
-        load(tmp_path / "v.bin")
-    with pytest.raises(ValueError, match=r"encoder\.lowercase=falback, but it must be true, false"):
-        load(tmp_path / "v.bin", lowercase="falback")  # before the file is read
+    with pytest.raises(FileNotFoundError, match=r"v\.txt: no such file"):
+        load(tmp_path / "v.txt")
+    with pytest.raises(ValueError, match=r"encoder\.lowercase=falback, but it must be True, False"):
+        load(tmp_path / "v.txt", lowercase="falback")  # before the file is read
 
 
 def vectors_of_words(path):

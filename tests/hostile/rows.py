@@ -128,12 +128,6 @@ def text_seeds(**texts: str) -> list[Seed]:
     ]
 
 
-def binary_vectors() -> list[Seed]:
-    words = (b"the", b"dog", b"a")
-    rows = (b"%s " % word + np.arange(4, dtype="<f4").tobytes() + b"\n" for word in words)
-    return [Seed("vectors.bin", b"3 4\n" + b"".join(rows), damages.ANY | damages.PACKED)]
-
-
 def all_vectors(path: Path, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """As encoder=static reads."""
     rows, table = read_vectors(path, wanted)
@@ -348,7 +342,6 @@ def rows() -> list[Row]:
     add("conllu", partial(text_seeds, x_conllu=CONLLU), lambda path: list(read_conllu(path)))
     add("vectors", partial(text_seeds, vectors_txt=VECTORS), some_vectors)
     add("all-vectors", partial(text_seeds, vectors_txt=VECTORS), all_vectors)
-    add("binary-vectors", binary_vectors, some_vectors)
     lines = "".join(f"{' '.join(sentence)}\n" for sentence in SENTENCES)
     records = "".join(f"{json.dumps(sentence)}\n" for sentence in SENTENCES)
     texts = partial(text_seeds, sentences_txt=f"{lines}\n", sentences_jsonl=records)

@@ -62,9 +62,6 @@ def damage(row: str, file: str, data: bytes | None) -> str:
 
 
 def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
-    if row == "binary-vectors":
-        yield from _binary(data)
-        return
     data = data.removeprefix(BOM)
     if suffix == ".json" or (row, suffix) == ("squad-predictions", ".out"):
         yield from _json(data.decode())
@@ -183,25 +180,10 @@ def _vectors(lines: list[bytes], wanted: tuple[bytes, ...] | None) -> Iterator[s
             yield "a vector of other things than numbers"
 
 
-def _binary(data: bytes) -> Iterator[str]:
-    header, _, rest = data.partition(b"\n")
-    try:
-        count, width = map(int, header.split())
-    except ValueError:
-        count, width = 0, 0
-    for _ in range(min(count, len(rest))):
-        word, _, rest = rest.partition(b" ")
-        if b"\n" in word or rest[4 * width : 4 * width + 1] != b"\n":
-            yield "a vector without a line feed behind it"
-        rest = rest[4 * width + 1 :]
-    if rest or not count:
-        yield "another size than the header says"
-
-
 # Lines of these rows are looked at, and what their columns and brackets say twice.
 KINDS: dict[str, Any] = {
     **{"ner": _columns, "ner-predictions": _columns, "srl": _conll2012, "coref": _conll2012},
-    **{"conllu": _conllu, "sst5": _trees, "binary-vectors": None},
+    **{"conllu": _conllu, "sst5": _trees},
     **dict.fromkeys(
         (
             "vectors",

@@ -10,7 +10,6 @@ import torch
 from elmo_bench import encode, load_encoder
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
-from elmo_bench.jobs.neighbours import neighbours
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.probe import probe
 from elmo_bench.jobs.report import report
@@ -65,7 +64,7 @@ def test_every_task(composed, encoders, task, kind):
 
 @pytest.mark.parametrize("kind", ["transformer", "static", "forward"])
 def test_every_job(composed, encoders, tmp_path, kind, capsys):
-    """`embed`, `neighbours`, `probe`, `predict` and `report`."""
+    """`embed`, `probe`, `predict` and `report`."""
     (tmp_path / "text.txt").write_text(f"{LINE}\n\nthe brewery was old .\n")
     text, out = f"input={tmp_path}/text.txt", tmp_path / "layers.hdf5"
     embed(composed("job=embed", *encoders[kind], text, f"output={out}"))
@@ -79,10 +78,6 @@ def test_every_job(composed, encoders, tmp_path, kind, capsys):
     (expected,) = encode(load_encoder(name, **settings), [LINE.split()])
     np.testing.assert_allclose(layers["0"], expected.numpy(), atol=1e-5)
     assert layers["1"].shape == (len(expected), 0, expected.shape[-1])
-
-    asked = [f"sentence='{LINE}'", "word=brewery", "layer=0"]
-    found = neighbours(composed("job=neighbours", *encoders[kind], text, *asked))
-    assert found[0] == (pytest.approx(1.0, abs=1e-5), "brewery")
 
     torch.manual_seed(0)
     figures = probe(

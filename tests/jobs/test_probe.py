@@ -1,16 +1,9 @@
-"""The job measures every property that a file has, with several seeds; neighbours are those of the
-highest cosine.
-"""
+"""The job measures every property that a file has, with several seeds."""
 
 import json
-from string import ascii_lowercase
 
 import pytest
-import torch
 
-from elmo_bench import encode, load_encoder
-from elmo_bench.encoders.bilm import BiLm
-from elmo_bench.jobs.neighbours import neighbours
 from elmo_bench.jobs.probe import probe
 from elmo_bench.report import read_probe
 from tests import conftest
@@ -70,54 +63,3 @@ def test_conllu(config, tmp_path):
         ValueError, match=r"data.files: \S+c.conllu and \S+a.conllu share no property"
     ):
         probe(config(*ask, *files, f"data.files.train={tmp_path}/c.conllu"))
-
-
-def test_neighbours(config, tmp_path):
-    lines = [
-        "Morin opened a brewery .",
-        "the brewery was old",
-        "Morin opened a brewery .",
-        "",
-        "a of b",
-    ]
-    (tmp_path / "text").write_text("\n".join(lines) + "\n")
-    ask = ["job=neighbours", f"input={tmp_path}/text", "sentence='Morin opened a brewery .'"]
-    found = neighbours(config(*ask, "word=brewery", "count=3"))
-    assert found[0] == (1.0, "brewery")  # itself, and once
-    assert [cosine for cosine, _ in found] == sorted((cosine for cosine, _ in found), reverse=True)
-    layers = encode(load_encoder("mini"), [line.split() for line in lines])
-    every = torch.cat([layer[2] for layer in layers])
-    cosines = torch.cosine_similarity(every, layers[0][2, 3][None]).sort(descending=True).values
-    assert [cosine for cosine, _ in found] == pytest.approx(cosines[[0, 2, 3]].tolist(), abs=1e-5)
-    assert neighbours(config(*ask, "word=3", "layer=0"))[0] == (1.0, "brewery")
-
-    # Equal cosines, which are shown once, do not take the place of others in their sentence.
-    (tmp_path / "text").write_text("brewery brewery brewery opened\n")
-    found = neighbours(config(*ask, "word=brewery", "layer=0", "count=2"))
-    assert [word for _, word in found] == ["brewery", "opened"]
-
-
-def test_neighbours_in_sixteen_bits(config, tmp_path, monkeypatch):
-    """Cosines are float32: rounded to 16 bits, many are equal, of which one is shown."""
-    words = [a + b for a in ascii_lowercase[:12] for b in ascii_lowercase]
-    (tmp_path / "text").write_text(" ".join(words) + "\n")
-    forward = BiLm.forward
-    monkeypatch.setattr(BiLm, "forward", lambda *args: forward(*args).bfloat16())
-    ask = [f"input={tmp_path}/text", "sentence='the old a'", "word=old", "count=999"]
-    assert len(neighbours(config("job=neighbours", *ask))) > 0.95 * len(words)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["word=a", "sentence='a b a'"], "word=a occurs 2 times"),
-        (["word=7", "sentence='a b a'"], "word=7, but the positions of the sentence are 0 to 2"),
-        (["word=b", "sentence='a b a'", "layer=3"], "layer=3, but it must be top or 0 to 2"),
-        (["word=b", "sentence='a b a'", "encoder=none"], "encoder=none has no layers"),
-        (["word=b", "sentence='a b a'", "elmo.adapt=true"], "run job=adapt out=DIR first"),
-    ],
-)
-def test_wrong_questions(config, tmp_path, overrides, said):
-    (tmp_path / "text").write_text("a b\n")
-    with pytest.raises(ValueError, match=said):
-        neighbours(config("job=neighbours", f"input={tmp_path}/text", *overrides))

@@ -3,7 +3,6 @@ import itertools
 import json
 import time
 
-import numpy as np
 import pytest
 
 from elmo_bench.lm.softmax_file import _read_vocabulary
@@ -216,26 +215,6 @@ def test_vectors_of_all_words_and_of_some(tmp_path):
         assert by_word(path, {*vectors, "not there"}) == vectors
         assert by_word(path, {". . .", "dog"}) == {". . .": [5, 6, 7]}
         assert by_word(path, {"dog"}) == {}
-
-
-def test_a_byte_lost_in_binary_vectors_is_seen(tmp_path):
-    """By the line feeds, which follow all vectors or none."""
-    words = [b"the", b"dog", b"a"]
-    vector = np.arange(3, dtype="<f4").tobytes()
-    for end in (b"", b"\n"):
-        whole = b"3 3\n" + b"".join(word + b" " + vector + end for word in words)
-        path = tmp_path / "v.bin"
-        assert [*by_word(write(path, whole))] == ["the", "dog", "a"]
-        assert by_word(path, {"a", "cat"}) == {"a": [0, 1, 2]}
-        for wrong in (whole + b"\n", whole.replace(b"dog", b"\ndog"), whole[:-1]):
-            with pytest.raises(ValueError, match=r"v\.bin"):
-                read_vectors(write(path, wrong))
-    for place in range(len(whole)):
-        if chr(whole[place]) not in "thedoga":  # then it would be another word
-            with pytest.raises(ValueError, match=r"v\.bin"):
-                read_vectors(write(path, whole[:place] + whole[place + 1 :]))
-    with pytest.raises(ValueError, match="bytes are missing or too many at vector 2"):
-        read_vectors(write(path, whole.replace(b"\n", b"\r\n")))
 
 
 def test_the_lines_of_other_words_are_not_split(tmp_path):
