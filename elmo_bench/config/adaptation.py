@@ -25,6 +25,7 @@ from elmo_bench.lm import (
 from elmo_bench.training.data import TaskData
 
 from . import build, encoders, hardware
+from .task_format import reader
 
 log = logging.getLogger(__name__)
 MARK = "adaptation.json"  # is written last, and so marks a complete folder
@@ -92,7 +93,7 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
 
 def whole_sentences(cfg: DictConfig) -> TaskData:
     """Return the task's data with the training file read like dev: SST without its phrases."""
-    read = build.reader(cfg, "dev")
+    read = reader(cfg, "dev")
     return build.data(cfg, read={"train": read, "dev": read, "test": read})
 
 

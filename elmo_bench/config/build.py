@@ -7,16 +7,13 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
-from torch import Tensor
 
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import LayerStore, add_adapters, build_store
@@ -25,14 +22,13 @@ from elmo_bench.text import Vocab
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 
-from . import inputs
+from . import hardware, inputs
 from .encoders import encoder_or_none, is_pretrained
-from .hardware import workers
 from .inputs import instantiate
+from .task_format import reader, task_format
 from .word_vectors import read_word_vectors
 
 log = logging.getLogger(__name__)
-DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers
 
 
 class Parts(NamedTuple):
@@ -82,9 +78,10 @@ def data(
     cfg: DictConfig,
     files: Mapping[str, Path] | None = None,
     read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None,
+    vocab: Vocab | None = None,
 ) -> TaskData:
     """Read and check all examples of the corpus, or of `files`. Each split has the `reader` of its
-    own unless `read` is given.
+    own unless `read` is given; `vocab` is that of a model that has been trained.
     """
     files = files or inputs.corpus(cfg)
     for split in sorted(files.keys() - {"train"}):
@@ -97,50 +94,13 @@ def data(
         files,
         read=read or {split: reader(cfg, split) for split in inputs.SPLITS},
         collate=task_format(cfg).collate,
-        **bounds(cfg.fit),
+        **{key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")},
         fraction=cfg.fraction,
-        overfit=cfg.fit.get("overfit"),
+        overfit=cfg.fit.get("overfit") if "train" in files else None,
         seed=cfg.seed,
-        num_workers=workers(cfg),
+        num_workers=hardware.workers(cfg),
+        vocab=vocab,
     )
-
-
-def bounds(fit: DictConfig) -> dict[str, Any]:
-    """Return the limits on the size of a batch."""
-    return {key: fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")}
-
-
-def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:
-    """Return the task's `read` with the arguments of `task.read.SPLIT`, and with those of
-    `data.read.TASK.SPLIT`, which the corpus has for its file of this split (or of split `file`).
-    """
-    options = OmegaConf.select(cfg, f"task.read.{split}") or {}
-    of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
-    return partial(task_format(cfg).read, **options, **of_file)
-
-
-def task_format(cfg: DictConfig) -> ModuleType:
-    """Return the task's module with `read`, `collate` and `write`, such as `tasks.ner.data`.
-
-    Raises ValueError for one that is missing or cannot read.
-    """
-    name = cfg.task.data
-    try:
-        module = import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and name.startswith(error.name):
-            raise ValueError(f"task.data={name}, but there is no module {error.name}") from error
-        raise
-    required(module, "read", f"task.data={name}")
-    return module
-
-
-def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
-    """Return a function of a task's module; raises ValueError if it lacks this function."""
-    if not hasattr(task, name):
-        raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
-    function: Callable[..., Any] = getattr(task, name)
-    return function
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
@@ -243,14 +203,3 @@ def is_stored(mode: str, elmo: Elmo) -> bool:
     """Whether layers are stored: those of a frozen encoder that is not a table of vectors."""
     is_static = getattr(elmo.encoder, "is_static", False)
     return bool(elmo.mixes) and not (mode == "off" or elmo.finetune or is_static)
-
-
-def device_layers(store: LayerStore | None, device: torch.device) -> Tensor | None:
-    """Copy the store's layers to the training device if they need at most `DEVICE_SHARE` of its
-    free memory. Otherwise return None, and batches read from the store; on a CPU always, since the
-    files of the store are in memory already.
-    """
-    if store is None or device.type != "cuda":
-        return None
-    free, _ = torch.cuda.mem_get_info(device)
-    return store.on(device) if store.num_bytes <= DEVICE_SHARE * free else None

@@ -16,6 +16,7 @@ from elmo_bench.runs import as_baseline, is_baseline
 
 from . import build, hardware, inputs, process
 from .check import applied_options
+from .task_format import reader
 
 INPUTS = ("checkpoint", "input", "gold", "predicted", "result")
 WITH_TRAINER = ("train", "evaluate", "predict")
@@ -86,7 +87,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     said, files = _files(whole)
     if "train" not in files:  # the others are read alone
         for split, path in files.items():
-            if not (count := sum(1 for _ in build.reader(cfg, split)(path))):
+            if not (count := sum(1 for _ in reader(cfg, split)(path))):
                 raise ValueError(f"{path}: the {split} file has no examples")
             said.append(f"data.files.{split}={path}: {count:,} examples")
         return said, 0

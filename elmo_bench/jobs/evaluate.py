@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
+from elmo_bench.config.task_format import reader, required, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab, kinds, label_map, named, types
@@ -54,7 +55,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     if trainer.is_global_zero:
         folder, examples = Path(cfg.run_dir), data.examples["test"]
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
-        write_predictions(path, examples, module, build.task_format(cfg).write)
+        write_predictions(path, examples, module, task_format(cfg).write)
         write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
         speed = len(examples) / (ended - begun)
         _write(cfg, file, module, metrics, seconds=ended - started, speed=speed)
@@ -74,18 +75,10 @@ def _data(cfg: DictConfig, module: TaskModule, vocab: Vocab) -> tuple[Path, Task
     """Return the split's file and examples."""
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
-    read = build.reader(cfg, "test", cfg.split)
+    read = reader(cfg, "test", cfg.split)
     if cfg.data.labels:
         read, module.rename = renamed(cfg, vocab, read)
-    data = TaskData(
-        {"test": file},
-        read={"test": read},
-        collate=build.task_format(cfg).collate,
-        **build.bounds(cfg.fit),
-        num_workers=hardware.workers(cfg),
-        vocab=vocab,
-    )
-    return file, data
+    return file, build.data(cfg, {"test": file}, {"test": read}, vocab)
 
 
 def _write(
@@ -144,8 +137,8 @@ def renamed(cfg: DictConfig, vocab: Vocab, read: Read) -> tuple[Read, Callable[[
 
     Raises ValueError if the task has no labels to map, or the model or corpus lacks a mapped label.
     """
-    task = build.task_format(cfg)
-    relabel = build.required(task, "relabel", "data.labels")
+    task = task_format(cfg)
+    relabel = required(task, "relabel", "data.labels")
     given: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
     labels, known = named(given), [f"-{label}" for label in vocab.labels]
     if unknown := [each for each in labels if not any(k.endswith(f"-{each}") for k in known)]:

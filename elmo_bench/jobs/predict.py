@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 
 from elmo_bench.config import build, hardware
 from elmo_bench.config.checkpoint import extend, restore
+from elmo_bench.config.task_format import required, task_format
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.text import Vocab, read_lines, read_objects
 from elmo_bench.training.data import TaskData
@@ -34,7 +35,7 @@ def predict(cfg: DictConfig) -> None:
     lines, including blank ones. A record has `line`, its number, and `id`, if the input has it.
     """
     cfg, module, vocab, records, data = check(cfg)
-    render = build.required(build.task_format(cfg), "render", "job=predict")
+    render = required(task_format(cfg), "render", "job=predict")
     extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
@@ -54,16 +55,10 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     check_output("output", cfg.output, inputs, begins(OWN))
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
-    task = build.task_format(cfg)
-    parse, _ = (build.required(task, name, "job=predict") for name in ("parse", "render"))
-    data = TaskData(
-        {"test": Path(cfg.input)},
-        read={"test": partial(_parse, parse, records)},
-        collate=task.collate,
-        **build.bounds(cfg.fit),
-        num_workers=hardware.workers(cfg),
-        vocab=vocab,
-    )
+    task = task_format(cfg)
+    parse, _ = (required(task, name, "job=predict") for name in ("parse", "render"))
+    files, read = {"test": Path(cfg.input)}, {"test": partial(_parse, parse, records)}
+    data = build.data(cfg, files, read, vocab)
     return cfg, module, vocab, records, data
 
 

@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from elmo_bench.config import build
+from elmo_bench.config.task_format import reader, required, task_format
 
 
 def score(cfg: DictConfig) -> dict[str, float]:
@@ -21,10 +22,10 @@ def score(cfg: DictConfig) -> dict[str, float]:
 
 def check(cfg: DictConfig) -> dict[str, float]:
     """Return the figures."""
-    gold = list(build.reader(cfg, "test")(Path(cfg.gold)))
+    gold = list(reader(cfg, "test")(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
-    read_predictions = build.required(build.task_format(cfg), "read_predictions", "job=score")
+    read_predictions = required(task_format(cfg), "read_predictions", "job=score")
     predicted = read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}
     labels |= {

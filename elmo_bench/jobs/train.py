@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import adaptation, again, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
+from elmo_bench.config.task_format import task_format
 from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
@@ -131,7 +132,7 @@ def _feed(
 ) -> None:
     """Have batches read the store of a frozen encoder; tell the loggers the settings."""
     device = trainer.strategy.root_device
-    parts.elmo.device_layers = build.device_layers(store, device)
+    parts.elmo.device_layers = hardware.device_layers(store, device)
     parts.data.feed(parts.module.model.backbone, store)
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     for logger in trainer.loggers:
@@ -168,7 +169,7 @@ def _measure(
             write_counts(folder / "counts" / f"{split}.npz", examples, module)
             if split == splits[-1]:
                 path = folder / "predictions" / f"{split}{cfg.task.suffix}"
-                write_predictions(path, examples, module, build.task_format(cfg).write)
+                write_predictions(path, examples, module, task_format(cfg).write)
     best = metrics | flat_mix(module.mix())
     named = {k if k.startswith("test/") else f"best/{k}": value for k, value in best.items()}
     for logger in loggers:

@@ -3,6 +3,7 @@
 import pytest
 
 from elmo_bench.config import build, hardware
+from elmo_bench.config.task_format import task_format
 from elmo_bench.config.word_vectors import read_word_vectors
 from elmo_bench.runs import machine
 from elmo_bench.text import Vocab
@@ -41,7 +42,7 @@ def test_word_vectors_of_two_files(tmp_path):
 )
 def test_a_module_that_cannot_read(name, said):
     with pytest.raises(ValueError, match=f"^{said}$"):
-        build.task_format(composed(f"task.data={name}"))
+        task_format(composed(f"task.data={name}"))
 
 
 def test_no_file_of_word_vectors(tmp_path):

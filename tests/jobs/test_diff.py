@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from elmo_bench.config import build
+from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.jobs.diff import check, diff
 from elmo_bench.report import difference
 from elmo_bench.runs import (
@@ -70,9 +71,9 @@ def made(tmp_path, root):
         if is_baseline(cfg):
             as_baseline(cfg)
         file = sample(task=task, root=root, size=8)["test"]
-        examples = list(build.reader(cfg, "test")(file))
+        examples = list(reader(cfg, "test")(file))
         if names := cfg.data.labels:  # as job=evaluate reads them
-            relabel = build.task_format(cfg).relabel
+            relabel = task_format(cfg).relabel
             examples = [relabel(example, {name: name for name in names}) for example in examples]
         answers = [Answer(e.gold[0]) if task == "squad" else e.gold for e in examples]
         for number in errors:
@@ -80,9 +81,7 @@ def made(tmp_path, root):
         begin(cfg, {"data.test": file})
         folder = Path(cfg.run_dir)
         (folder / "predictions").mkdir()
-        build.task_format(cfg).write(
-            examples, answers, folder / f"predictions/test{cfg.task.suffix}"
-        )
+        task_format(cfg).write(examples, answers, folder / f"predictions/test{cfg.task.suffix}")
         labels = [*{label for example in examples for label in example.labels}, "B-NEW"]
         gold = [example.gold for example in examples]
         metric = build.instantiate(cfg.task.metric)(labels)

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from elmo_bench.config import build
+from elmo_bench.config.task_format import task_format
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.text import Vocab
 
@@ -59,7 +60,7 @@ def built(cfg, examples, labels=()):
     labels = labels or [label for example in examples for label in example.labels]
     vocab = Vocab.build([each for example in examples for each in example.sentences], labels)
     model = build.model(cfg, vocab, {}, build.elmo(cfg))
-    return model, vocab, build.task_format(cfg).collate(examples, vocab)
+    return model, vocab, task_format(cfg).collate(examples, vocab)
 
 
 def learnt(model, batch, *, lr, steps):

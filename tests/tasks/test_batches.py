@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 import torch
 
-from elmo_bench.config import build
+from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.sample import files as sample
 from tests.conftest import composed
 from tests.jobs.small import SMALL
@@ -26,7 +26,7 @@ def test_alone_and_in_a_batch_of_64(tmp_path_factory, task):
     settings = [*SMALL[task], "elmo.norm=batch", "elmo.at=[input,output]", "run_dir=here"]
     cfg = composed(f"task={task}", *settings)
     path = sample(task=task, root=tmp_path_factory.getbasetemp(), size=80)["train"]
-    form, examples = build.task_format(cfg), list(islice(build.reader(cfg, "test")(path), 64))
+    form, examples = task_format(cfg), list(islice(reader(cfg, "test")(path), 64))
     assert len(examples) == 64
     model, vocab, batch = built(cfg, examples)
     with torch.no_grad():

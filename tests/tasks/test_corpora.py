@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from elmo_bench.config import build
+from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.jobs.score import score
 from elmo_bench.text import read_lines
 from tasks.coref import data as coref
@@ -59,7 +60,7 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     if name in PART:
         gold = beginning(gold, PART[name], tmp_path)
     cfg = composed("job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}")
-    examples, form = list(build.reader(cfg, "test")(gold)), build.task_format(cfg)
+    examples, form = list(reader(cfg, "test")(gold)), task_format(cfg)
     answers = [Answer(example.gold[0]) if task == "squad" else example.gold for example in examples]
     form.write(examples, answers, predicted)
     assert form.read_predictions(predicted, examples) == answers

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from elmo_bench.config import build
+from elmo_bench.config.task_format import reader
 from elmo_bench.nn import Identity
 from tests.conftest import composed
 from tests.tasks.small import built
@@ -19,7 +19,7 @@ def test_a_linear_head(tmp_path, task):
     (tmp_path / "gold").write_text(TEXTS[task])
     settings = ["rnn=identity", "encoder=mini", "run_dir=here", "task.model.hidden_size=null"]
     cfg = composed(f"task={task}", *settings)
-    model, _, batch = built(cfg, list(build.reader(cfg, "test")(tmp_path / "gold")))
+    model, _, batch = built(cfg, list(reader(cfg, "test")(tmp_path / "gold")))
     assert {name.partition(".")[0] for name, _ in model.named_parameters()} == {
         "backbone",
         *({"output", "crf"} if task == "ner" else {"classifier"}),

@@ -7,6 +7,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from elmo_bench.config import build
+from elmo_bench.config.task_format import reader, task_format
 from tests.conftest import composed
 from tests.tasks.small import built
 
@@ -26,7 +27,7 @@ def one_word(folder, task, *settings):
     """The config, and the example of one word."""
     (folder / "gold").write_text(ONE_WORD[task])
     cfg = composed(f"task={task}", "run_dir=here", *settings)
-    return cfg, list(build.reader(cfg, "test")(folder / "gold"))
+    return cfg, list(reader(cfg, "test")(folder / "gold"))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_one_word(tmp_path, task, settings):
     assert torch.isfinite(loss)
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     predicted, path = model.eval().decode(model(batch), batch), tmp_path / "predicted"
-    form = build.task_format(cfg)
+    form = task_format(cfg)
     form.write(examples, predicted, path)
     metric = build.instantiate(cfg.task.metric)(vocab.labels)
     metric.update(form.read_predictions(path, examples), [example.gold for example in examples])

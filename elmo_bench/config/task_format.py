@@ -1,0 +1,44 @@
+"""The module with a task's format, such as `tasks.ner.data`: `read`, `collate` and `write`, and
+functions that other jobs need.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from elmo_bench.training.data import Example
+
+
+def task_format(cfg: DictConfig) -> ModuleType:
+    """Return the module; raises ValueError for one that is missing or cannot read."""
+    name = cfg.task.data
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(error.name):
+            raise ValueError(f"task.data={name}, but there is no module {error.name}") from error
+        raise
+    required(module, "read", f"task.data={name}")
+    return module
+
+
+def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
+    """Return a function of a task's module; raises ValueError if it lacks this function."""
+    if not hasattr(task, name):
+        raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
+    function: Callable[..., Any] = getattr(task, name)
+    return function
+
+
+def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:
+    """Return the task's `read` with the arguments of `task.read.SPLIT`, and with those of
+    `data.read.TASK.SPLIT`, which the corpus has for its file of this split (or of split `file`).
+    """
+    options = OmegaConf.select(cfg, f"task.read.{split}") or {}
+    of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
+    return partial(task_format(cfg).read, **options, **of_file)
