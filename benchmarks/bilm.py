@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from elmo_bench.config import process
-from elmo_bench.encoders.bilm import BiLm, char_ids, word_cache
+from elmo_bench.encoders.bilm import BiLm, word_cache
 from elmo_bench.encoders.bilm.packed import PackedLinear
 from elmo_bench.lm import LanguageModel
+from elmo_bench.text.chars import char_ids
 
 from . import allennlp, simple_elmo_peer
 from .timing import SIZES, Comparison, Setting

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from elmo_bench.encoders import build_store
-from elmo_bench.encoders.bilm import BiLm, char_ids
+from elmo_bench.encoders.bilm import BiLm
+from elmo_bench.text.chars import char_ids
 
 from .timing import Comparison, Setting
 

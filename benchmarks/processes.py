@@ -64,7 +64,8 @@ def main(name: str, size: str, sentences: str, scratch: str, peers: str | None =
     """Load a biLM, run it on the sentences, and print this process's peak memory in MB."""
     import torch
 
-    from elmo_bench.encoders.bilm import bilm, char_ids
+    from elmo_bench.encoders.bilm import bilm
+    from elmo_bench.text.chars import char_ids
 
     from . import allennlp
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 
 from elmo_bench.encoders import BATCH_TOKENS, LayerStore, batches, build_store, encode_each
-from elmo_bench.encoders.bilm import BiLm, char_ids
+from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.encoders.bilm.packed import PackedLinear
 from elmo_bench.encoders.encode import device_of, on
 from elmo_bench.encoders.layer_files import GPU_TOKENS
+from elmo_bench.text.chars import char_ids
 
 from . import allennlp
 from .timing import SIZES, Comparison, Setting

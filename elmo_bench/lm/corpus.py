@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from elmo_bench.encoders.bilm.chars import word_frame
+from elmo_bench.text.chars import word_frame
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 FIRST = {BEGIN: 0, END: 1}  # first token of a sentence, forward and backward -> number

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from elmo_bench.files import MAX_SIZE, Dropout, Positive, Probability, Size
 from elmo_bench.text import PADDING, UNKNOWN, Vocab
+from elmo_bench.text.chars import NUM_CHARACTERS, PAD
 
-from .tokens import NUM_CHARACTERS, PAD, Tokens
+from .tokens import Tokens
 
 
 class Words(nn.Module):

@@ -4,7 +4,6 @@ Axes: B batch, T tokens, C characters.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.elmo import LayerRows, Layers
 from elmo_bench.text import Vocab
-
-WORD_BYTES = 48  # longer words are cut off
-NUM_CHARACTERS = 262  # 0: no token; 1 to 256: bytes; 259 to 261: begin, end and padding
-BEGIN_WORD, END_WORD, PAD = 259, 260, 261
+from elmo_bench.text.chars import PAD, char_ids
 
 
 class Tokens(NamedTuple):
@@ -37,10 +33,12 @@ class Tokens(NamedTuple):
     elmo: Any = None
 
     def with_chars(self) -> "Tokens":
-        """Add the words' characters, unless they are there."""
+        """Add the words' characters, up to the end of the longest word, unless they are there."""
         if self.chars is not None:
             return self
-        return self._replace(chars=char_ids(self.sentences or ()))
+        chars = char_ids(self.sentences or ())
+        longest = int(((chars > 0) & (chars != PAD)).any(0).any(0).sum())
+        return self._replace(chars=chars[:, :, : max(1, longest)])
 
     def cut(self, rows: slice | Sequence[int], length: int) -> "Tokens":
         """Return the sentences `rows` (a slice or numbers), cut after `length` words.
@@ -86,25 +84,3 @@ def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     mask = torch.from_numpy(np.arange(words.shape[1]) < lengths[:, None])
     return Tokens(words, mask, lengths, sentences)
-
-
-@lru_cache(maxsize=1 << 17)
-def _characters(word: str) -> Int[np.ndarray, " C"]:
-    content = [byte + 1 for byte in word.encode("utf-8", "replace")[:WORD_BYTES]]
-    return np.array([BEGIN_WORD, *content, END_WORD])
-
-
-def char_ids(sentences: Sequence[Sequence[str]]) -> Int[Tensor, "B T C"]:
-    """Return the character ids of each word: UTF-8 bytes between begin and end; 0 past a sentence.
-
-    >>> char_ids([["a", "bc"], ["d"]]).tolist()
-    [[[259, 98, 260, 261], [259, 99, 100, 260]], [[259, 101, 260, 261], [0, 0, 0, 0]]]
-    """
-    characters = [[_characters(word) for word in sentence] for sentence in sentences]
-    width = max((len(word) for row in characters for word in row), default=1)
-    ids = np.zeros((len(sentences), max(map(len, sentences), default=0), width), dtype=np.int64)
-    for numbers, row in zip(ids, characters, strict=True):
-        for number, word in zip(numbers, row, strict=False):
-            number[:] = PAD
-            number[: len(word)] = word
-    return torch.from_numpy(ids)

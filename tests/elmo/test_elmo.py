@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from elmo_bench.elmo import Elmo, Layers
-from elmo_bench.encoders.bilm import BiLm, Chars, Options, char_ids
+from elmo_bench.encoders.bilm import BiLm, Chars, Options
+from elmo_bench.text.chars import char_ids
 
 OPTIONS = Options(cell_size=6, projection_size=4, filters=((1, 3),))
 CHARS = char_ids([["a", "b", "c"], ["d"]])

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import BiLm, Options, char_ids, load, save
+from elmo_bench.encoders.bilm import BiLm, Options, load, save
 from elmo_bench.jobs import embed as job
+from elmo_bench.text.chars import char_ids
 from tests.conftest import composed
 
 TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\nx\n"

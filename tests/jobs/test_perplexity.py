@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import BiLm, Options, char_ids, save
+from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.lm import (
     LanguageModel,
@@ -14,6 +14,7 @@ from elmo_bench.lm import (
     save_softmax,
     sentence_likelihoods,
 )
+from elmo_bench.text.chars import char_ids
 from tests.conftest import composed
 
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "dog", "cat", "barks", "."]

@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import BiLm, Options, char_ids
+from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training
+from elmo_bench.text.chars import char_ids
 
 OPTIONS = Options(cell_size=12, projection_size=6, filters=((1, 4), (2, 4)))
 TEXT = [[word, other, "."] for word in "abcdefgh" for other in "ijklmnop"]

@@ -2,8 +2,10 @@
 
 import torch
 
-from elmo_bench.encoders.bilm import char_ids
+from elmo_bench.nn import tokens
 from elmo_bench.nn.embed import Characters
+from elmo_bench.text import Vocab
+from elmo_bench.text.chars import char_ids
 
 
 def test_a_word_is_the_same_beside_a_longer_one():
@@ -32,3 +34,11 @@ def test_characters_start_small_and_are_dropped_before_the_convolution():
     dropped = Characters(**settings, dropout=0.999)
     torch.testing.assert_close(dropped(ids)[0, 0], dropped.convolution.bias.relu())
     assert not torch.equal(dropped.eval()(ids)[0, 0], dropped.convolution.bias.relu())
+
+
+def test_characters_reach_to_the_end_of_the_longest_word():
+    batch = tokens([["a", "bc"], ["d"]], Vocab([], []))
+    assert batch.with_chars().chars.tolist() == [
+        [[259, 98, 260, 261], [259, 99, 100, 260]],
+        [[259, 101, 260, 261], [0, 0, 0, 0]],
+    ]

@@ -1,4 +1,3 @@
 from .bilm import BiLm as BiLm, Chars as Chars, State as State
-from .chars import char_ids as char_ids
 from .options import DIRECTIONS as DIRECTIONS, Options as Options
 from .weights import in_folder as in_folder, load as load, save as save, shipped as shipped

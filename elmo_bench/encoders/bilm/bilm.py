@@ -17,8 +17,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.text.chars import char_ids, word_frame
+
 from .char_cnn import CharCnn
-from .chars import char_ids, word_frame
 from .options import Options
 from .scan import Order, Scan, Weights, read, stack
 from .word_cache import WordCache

@@ -12,7 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .chars import NUM_CHARACTERS, PAD
+from elmo_bench.text.chars import NUM_CHARACTERS, PAD
+
 from .options import Options
 
 WORDS = 128  # words whose outputs at all places are in memory at once

@@ -7,8 +7,7 @@ from reprlib import repr as shown
 from typing import Any
 
 from elmo_bench.files import one_of, read_json, write_json
-
-from .chars import NUM_CHARACTERS, WIDTH
+from elmo_bench.text.chars import NUM_CHARACTERS, WIDTH
 
 DIRECTIONS = ("forward", "backward")
 ACTIVATIONS = ("relu", "tanh")

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.text.chars import PAD
+
 from .char_cnn import CharCnn
-from .chars import PAD
 from .packed import PackedLinear
 
 CNN_TYPES = 256  # word types in a batch of the character CNN

@@ -10,17 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_bench.encoders.bilm import (
-    BiLm,
-    Options,
-    State,
-    bilm,
-    char_ids,
-    packed,
-    scan,
-    word_cache,
-)
+from elmo_bench.encoders.bilm import BiLm, Options, State, bilm, packed, scan, word_cache
 from elmo_bench.encoders.bilm.char_cnn import CharCnn
+from elmo_bench.text.chars import char_ids
 from tests.encoders.bilm import oracle
 
 SIZES = {

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import Options, char_cnn, char_ids
+from elmo_bench.encoders.bilm import Options, char_cnn
 from elmo_bench.encoders.bilm.char_cnn import CharCnn
+from elmo_bench.text.chars import char_ids
 from tests.encoders.bilm import oracle
 
 WORDS = ["", "a", "banana", "naïve", "x" * 60, "abcdefghijklmnopqrstuvwxyz" * 2]

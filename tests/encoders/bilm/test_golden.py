@@ -11,7 +11,8 @@ import torch
 from safetensors.numpy import load_file
 
 from benchmarks import golden
-from elmo_bench.encoders.bilm import State, bilm, char_ids, load, packed, pointwise
+from elmo_bench.encoders.bilm import State, bilm, load, packed, pointwise
+from elmo_bench.text.chars import char_ids
 from tests.conftest import GOLDEN
 
 TOLERANCE = 1e-5

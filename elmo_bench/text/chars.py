@@ -1,4 +1,4 @@
-"""Map words to character ids as the original biLM does (bilm-tf's `UnicodeCharsVocabulary`).
+"""The characters of words, as the original biLM numbers them (bilm-tf's `UnicodeCharsVocabulary`).
 
 Axes: B batch, T tokens, C characters.
 

@@ -1,7 +1,6 @@
 import json
 
-from elmo_bench.encoders.bilm import char_ids
-from elmo_bench.encoders.bilm.chars import word_frame
+from elmo_bench.text.chars import char_ids, word_frame
 
 
 def test_golden(modules):
