@@ -1,6 +1,5 @@
 from .attention import (
     attend as attend,
-    dot_attention as dot_attention,
     masked_max as masked_max,
     masked_mean as masked_mean,
     masked_softmax as masked_softmax,
@@ -21,4 +20,4 @@ from .rnn import (
 )
 from .scores import Scores as Scores
 from .tokens import Tokens as Tokens, to_device as to_device, tokens as tokens
-from .viterbi import barrier as barrier, viterbi as viterbi
+from .viterbi import viterbi as viterbi

@@ -31,13 +31,6 @@ def attend(
     return masked_softmax(scores, mask) @ values
 
 
-def dot_attention(
-    queries: Float[Tensor, "B N H"], values: Float[Tensor, "B M H"], mask: Bool[Tensor, "B M"]
-) -> Float[Tensor, "B N H"]:
-    """Attend with dot products as scores; `mask` marks the values that are words."""
-    return attend(queries @ values.mT, values, mask[:, None])
-
-
 def masked_mean(x: Float[Tensor, "B M H"], mask: Bool[Tensor, "B M"]) -> Float[Tensor, "B H"]:
     """Return the mean over a sentence's words; 0 for a sentence without words."""
     return x.masked_fill(~mask[..., None], 0).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)

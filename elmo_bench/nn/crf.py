@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from .viterbi import barrier, viterbi
+from .viterbi import viterbi
 
 
 class Crf(nn.Module):
@@ -17,16 +17,11 @@ class Crf(nn.Module):
     `moves[j][k]`, `starts[k]` and `ends[k]` mark the allowed transitions, first and last labels.
     """
 
-    _moves: Tensor
-    _starts: Tensor
-    _ends: Tensor
-
     def __init__(self, moves: list[list[bool]], starts: list[bool], ends: list[bool]) -> None:
         super().__init__()
+        self.rules = moves, starts, ends
         weight = nn.init.xavier_normal_(torch.empty(len(starts), len(starts)))
         self.transitions = nn.Parameter(weight)  # from row label to column label
-        for name, allowed in (("moves", moves), ("starts", starts), ("ends", ends)):
-            self.register_buffer(f"_{name}", barrier(allowed), persistent=False)
 
     def log_likelihood(
         self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
@@ -55,4 +50,4 @@ class Crf(nn.Module):
     @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
         """Return the best allowed label sequence of each sentence, without padding."""
-        return viterbi(scores, self.transitions + self._moves, self._starts, self._ends, mask)
+        return viterbi(scores, mask, self.rules, self.transitions)

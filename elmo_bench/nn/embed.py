@@ -33,7 +33,7 @@ class Words(nn.Module):
     `vectors` gives words their vectors, all of one length, which then replaces `word_dim`.
     """
 
-    reads_chars = False
+    reads_chars = False  # of the batch
     _pretrained: Tensor
 
     def __init__(
@@ -69,14 +69,13 @@ class Words(nn.Module):
 
         Raises ValueError if their width differs from that in training.
         """
-        more = torch.from_numpy(np.stack(list(vectors.values()))).to(self.embedding.weight)
-        width = more.shape[1]
-        if width != self.dim:
-            raise ValueError(
-                f"vocab.vectors: the vectors have {width} numbers, but the model was "
-                f"trained with {self.dim}"
-            )
         weight = self.embedding.weight
+        more = torch.from_numpy(np.stack(list(vectors.values()))).to(weight)
+        if more.shape[1] != weight.shape[1]:
+            raise ValueError(
+                f"vocab.vectors: the vectors have {more.shape[1]} numbers, but the model was "
+                f"trained with {weight.shape[1]}"
+            )
         self.embedding = nn.Embedding.from_pretrained(
             torch.cat([weight.detach(), more]), freeze=not weight.requires_grad, padding_idx=PADDING
         )
@@ -98,16 +97,10 @@ class Characters(nn.Module):
     """
 
     def __init__(
-        self,
-        *,
-        char_dim: int,
-        num_filters: int,
-        width: int,
-        dropout: float = 0.0,
-        scale: float | None = None,
+        self, char_dim: int, num_filters: int, width: int, dropout: float, scale: float | None
     ) -> None:
         super().__init__()
-        self.dim, self.width, self.dropout = num_filters, width, dropout
+        self.width, self.dropout = width, dropout
         self.embedding = nn.Embedding(NUM_CHARACTERS, char_dim, padding_idx=0)
         if scale is not None:
             nn.init.uniform_(self.embedding.weight[1:], -scale, scale)
@@ -124,8 +117,10 @@ class Characters(nn.Module):
         return features.masked_fill(outside, 0).amax(-1).unflatten(0, chars.shape[:2])
 
 
-class WordsChars(nn.Module):
+class WordsChars(Words):
     """Word vectors and a character convolution, concatenated: the paper's x_k for NER."""
+
+    reads_chars = True
 
     def __init__(
         self,
@@ -141,26 +136,15 @@ class WordsChars(nn.Module):
         char_dropout: Dropout = 0.0,
         char_scale: Positive | None = None,
     ) -> None:
-        super().__init__()
-        self.words = Words(
+        super().__init__(
             vocab=vocab,
             vectors=vectors,
             word_dim=word_dim,
             freeze=freeze,
             unknown_rate=unknown_rate,
         )
-        self.characters = Characters(
-            char_dim=char_dim,
-            num_filters=num_filters,
-            width=width,
-            dropout=char_dropout,
-            scale=char_scale,
-        )
-        self.dim = self.words.dim + self.characters.dim
-
-    def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
-        """Append pretrained vectors of new words, like `Words`."""
-        self.words.extend(vectors)
+        self.characters = Characters(char_dim, num_filters, width, char_dropout, char_scale)
+        self.dim += num_filters
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T X"]:
-        return torch.cat([self.words(tokens), self.characters(tokens.with_chars().chars)], -1)
+        return torch.cat([super().forward(tokens), self.characters(tokens.with_chars().chars)], -1)

@@ -8,27 +8,22 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-
-def barrier(allowed: list[bool] | list[list[bool]]) -> Float[Tensor, "..."]:
-    """Return a term to add to scores: 0 for allowed labels or moves, minus infinity for others."""
-    forbidden = ~torch.tensor(allowed, dtype=torch.bool)
-    return torch.zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
+Rules = tuple[list[list[bool]], list[bool], list[bool]]  # which moves, first and last labels are
 
 
 @torch.no_grad()
 def viterbi(
     scores: Float[Tensor, "B T K"],
-    moves: Float[Tensor, "K K"],
-    starts: Float[Tensor, " K"],
-    ends: Float[Tensor, " K"],
     mask: Bool[Tensor, "B T"],
+    rules: Rules,
+    transitions: Float[Tensor, "K K"] | float = 0.0,
 ) -> list[list[int]]:
-    """Return each sentence's label sequence with the highest sum of scores, moves, starts and ends.
-
-    `moves` are scores from the row label to the column label. Minus infinity forbids a label or
-    move; a sentence without an allowed sequence gets a forbidden one.
+    """Return each sentence's label sequence with the highest sum of scores and transitions, of
+    those that the `rules` allow (moves from row to column label, first labels, last labels).
     """
-    moves, starts, ends = moves.float(), starts.float(), ends.float()
+    allowed = (torch.tensor(each, device=scores.device) for each in rules)
+    moves, starts, ends = (torch.where(each, 0.0, -torch.inf) for each in allowed)
+    moves = moves + transitions
     steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
     best = starts[:, None] + steps[0]  # the highest sum of the sequences that end in each label
     sums = [best]

@@ -11,10 +11,11 @@ Axes: N examples, S scores (3 for CoNLL's F1 of coreference, else 1), K types an
 others.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -24,63 +25,65 @@ Tags = Sequence[str]
 ByExample = dict[str, Float[Tensor, "N S 4"]]
 
 
-def precision_recall_f1(prefix: str, counts: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the three metrics from the counts of correct, predicted and gold chunks; 0 without
-    counts.
-    """
-    right, predicted, gold = counts.double()
-    return {
-        f"{prefix}precision": right / predicted.clamp(min=1),
-        f"{prefix}recall": right / gold.clamp(min=1),
-        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
-    }
+class Counts(Metric):
+    """A metric whose only state is the sum over examples of what `count` returns of each."""
+
+    full_state_update = False
+
+    def __init__(self, *shape: int, dtype: torch.dtype = torch.long) -> None:
+        super().__init__()
+        self.counts: torch.Tensor
+        self.add_state("counts", torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+
+    def count(self, predicted: Sequence[Any], gold: Sequence[Any]) -> Shaped[Tensor, "N ..."]:
+        """Return the counts of each example."""
+        raise NotImplementedError
+
+    def update(self, predicted: Sequence[Any], gold: Sequence[Any]) -> None:
+        """Add the counts of a batch of examples."""
+        self.counts += self.count(predicted, gold).sum(0).to(self.counts.device)
 
 
-def chunks_by_example(counts: Int[Tensor, "N 3"]) -> ByExample:
-    """Return the same three metrics for `by_example`, from the counts of each example."""
-    right, predicted, gold = counts.double().unbind(1)
-    columns = {
-        "precision": (right, predicted, right, predicted),
-        "recall": (right, gold, right, gold),
-        "f1": (right, gold, right, predicted),
-    }
-    return {name: torch.stack(column, 1)[:, None] for name, column in columns.items()}
-
-
-class SpanF1(Metric):
+class SpanF1(Counts):
     """Precision, recall and F1 of labelled chunks, overall and by type, as conlleval computes them.
 
     `labels` are the possible tags ("B-PER") or types ("PER"). Chunks are those of IOB2 tags.
     """
 
-    full_state_update = False
-
     def __init__(self, labels: Iterable[str]) -> None:
-        super().__init__()
-        self.types = sorted({label.partition("-")[2] or label for label in labels} - {"O"})
-        self.counts: torch.Tensor  # types x (correct, predicted, gold)
+        types = {label.partition("-")[2] or label for label in labels} - {"O"}
         # One more row than types, since predictions may have types that gold does not have.
-        self.add_state(
-            "counts", torch.zeros(len(self.types) + 1, 3, dtype=torch.long), dist_reduce_fx="sum"
-        )
+        super().__init__(len(types) + 1, 3)  # correct, predicted, gold
+        self.types = sorted(types)
 
-    def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
-        """Count the chunks of a batch of sentences."""
-        self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
+    def chunks(self, tags: Tags) -> Collection[Any]:
+        """Return what is counted: tuples that begin with a type."""
+        return tags_to_spans(tags)
 
-    def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
-        """Return the counts of each sentence for `precision`, `recall` and `f1` over all types."""
-        return chunks_by_example(self._count(predicted, gold).sum(1))
+    def totals(self, counts: Int[Tensor, "*N K 3"]) -> Int[Tensor, "*N 3"]:
+        """Return the counts over all types."""
+        return counts.sum(-2)
 
-    def _count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
+    def count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
+        """Return the chunks of each type in each sentence: correct, predicted, gold."""
         numbers = {name: number for number, name in enumerate(self.types)}
         counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
         for row, ours, theirs in zip(counts, predicted, gold, strict=True):
-            guessed, true = set(tags_to_spans(ours)), set(tags_to_spans(theirs))
+            guessed, true = set(self.chunks(ours)), set(self.chunks(theirs))
             for column, chunks in enumerate((guessed & true, guessed, true)):
-                for name, _, _ in chunks:
+                for name, *_ in chunks:
                     row[numbers.get(name, -1), column] += 1
         return counts
+
+    def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
+        """Return the counts of each sentence for `precision`, `recall` and `f1` over all types."""
+        right, guessed, true = self.totals(self.count(predicted, gold)).double().unbind(1)
+        columns = {
+            "precision": (right, guessed, right, guessed),
+            "recall": (right, true, right, true),
+            "f1": (right, true, right, guessed),
+        }
+        return {name: torch.stack(column, 1)[:, None] for name, column in columns.items()}
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `precision`, `recall`, `f1`, and the same three for each type that occurs, such as
@@ -89,11 +92,20 @@ class SpanF1(Metric):
         The values are fractions of 1, and 0 without counts. A type that is not one of the `labels`
         counts only in the totals.
         """
-        figures = precision_recall_f1("", self.counts.sum(0))
+        figures = _figures("", self.totals(self.counts))
         for name, counts in zip(self.types, self.counts, strict=False):
             if counts.any():
-                figures |= precision_recall_f1(f"{name}/", counts)
+                figures |= _figures(f"{name}/", counts)
         return figures
+
+
+def _figures(prefix: str, counts: Int[Tensor, "3"]) -> dict[str, torch.Tensor]:
+    right, predicted, gold = counts.double()
+    return {
+        f"{prefix}precision": right / predicted.clamp(min=1),
+        f"{prefix}recall": right / gold.clamp(min=1),
+        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
+    }
 
 
 class Mean(Metric):
@@ -121,43 +133,34 @@ class Mean(Metric):
         return self.sums / self.count.clamp(min=1)
 
 
-class Accuracy(Metric):
+class Accuracy(Counts):
     """The share of examples with the correct label, overall and by gold label (its recall)."""
 
-    full_state_update = False
-
     def __init__(self, labels: Iterable[str]) -> None:
-        super().__init__()
-        self.labels = sorted(set(labels))
-        self.counts: torch.Tensor  # labels x (correct, gold)
-        self.add_state(
-            "counts", torch.zeros(len(self.labels), 2, dtype=torch.long), dist_reduce_fx="sum"
-        )
+        distinct = sorted(set(labels))
+        super().__init__(len(distinct), 2)  # correct, gold
+        self.labels = distinct
 
-    def update(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
-        """Count some examples. Raises ValueError for a gold label that is not one of the
-        `labels`.
+    def count(self, predicted: Sequence[str], gold: Sequence[str]) -> Int[Tensor, "N K 2"]:
+        """Return, by gold label, whether each example is correct, and 1. Raises ValueError for a
+        gold label that is not one of the `labels`.
         """
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        counts = torch.zeros_like(self.counts, device="cpu")
-        for ours, theirs in zip(predicted, gold, strict=True):
-            if theirs not in numbers:
-                raise ValueError(f"gold label {theirs!r}, but the labels are {self.labels}")
-            counts[numbers[theirs]] += torch.tensor([ours == theirs, True])
-        self.counts += counts.to(self.counts.device)
+        if unknown := sorted(set(gold) - set(self.labels)):
+            raise ValueError(f"gold label {unknown[0]!r}, but the labels are {self.labels}")
+        counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
+        for row, ours, theirs in zip(counts, predicted, gold, strict=True):
+            row[self.labels.index(theirs)] = torch.tensor([ours == theirs, True])
+        return counts
 
     def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
         """Return whether each example is correct, for `accuracy`."""
-        rows = [[[ours == theirs, 1] * 2] for ours, theirs in zip(predicted, gold, strict=True)]
-        return {"accuracy": torch.tensor(rows, dtype=torch.double).reshape(-1, 1, 4)}
+        return {"accuracy": self.count(predicted, gold).sum(1).double().repeat(1, 2)[:, None]}
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `accuracy`, and that of each gold label as `LABEL/accuracy`; from 0 to 1, and 0
         without counts.
         """
         right, total = self.counts.double().unbind(1)
+        shares = zip(self.labels, right / total.clamp(min=1), strict=True)
         figures = {"accuracy": right.sum() / total.sum().clamp(min=1)}
-        return figures | {
-            f"{label}/accuracy": right[k] / total[k].clamp(min=1)
-            for k, label in enumerate(self.labels)
-        }
+        return figures | {f"{label}/accuracy": share for label, share in shares}

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torchmetrics import Metric
 
-from elmo_bench.training.metrics import ByExample
+from elmo_bench.training.metrics import ByExample, Counts
 
 from .mentions import Clusters, Mention
 
@@ -87,37 +86,29 @@ SCORES = {"muc": muc, "b3": b3, "ceafe": ceafe, "mentions": mentions}
 AVERAGED = ("muc", "b3", "ceafe")
 
 
-def count(key: Clusters, response: Clusters) -> list[list[float]]:
-    """Return, for each score, recall's numerator and denominator, then precision's."""
-    return [[*score(key, response), *score(response, key)] for score in SCORES.values()]
-
-
-class CorefScores(Metric):
+class CorefScores(Counts):
     """Recall, precision and F1 of each score, and `f1`, the mean F1 of MUC, B3 and CEAF-e."""
 
-    full_state_update = False
-
     def __init__(self, labels: Iterable[str] = ()) -> None:
-        super().__init__()
-        self.counts: torch.Tensor  # scores x (recall's and precision's numerator and denominator)
-        self.add_state(
-            "counts", torch.zeros(len(SCORES), 4, dtype=torch.double), dist_reduce_fx="sum"
-        )
+        super().__init__(len(SCORES), 4, dtype=torch.double)
 
-    def update(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> None:
-        """Add the counts of a batch of documents."""
-        self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
+    def count(
+        self, predicted: Sequence[Clusters], gold: Sequence[Clusters]
+    ) -> Float[Tensor, "N S 4"]:
+        """Return each document's counts for each score: recall's numerator and denominator, then
+        precision's.
+        """
+        rows = [
+            [(*score(key, response), *score(response, key)) for score in SCORES.values()]
+            for response, key in zip(predicted, gold, strict=True)
+        ]
+        return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def by_example(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> ByExample:
         """Return each document's counts, for `f1` (over three scores) and the F1 of each score."""
-        counts = self._count(predicted, gold)
+        counts = self.count(predicted, gold)
         each = {f"{name}/f1": counts[:, [number]] for number, name in enumerate(SCORES)}
         return {"f1": torch.cat([each[f"{name}/f1"] for name in AVERAGED], 1), **each}
-
-    @staticmethod
-    def _count(predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> Float[Tensor, "N S 4"]:
-        rows = [count(key, response) for response, key in zip(predicted, gold, strict=True)]
-        return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `f1`, and for each score such as MUC `muc/recall`, `muc/precision` and `muc/f1`.
@@ -125,12 +116,8 @@ class CorefScores(Metric):
         All are fractions of 1.
         """
         figures = {}
-        for name, counts in zip(SCORES, self.counts.double(), strict=True):
-            recall, precision = (
-                torch.where(whole > 0, part / whole, 0.0)
-                for part, whole in (counts[:2], counts[2:])
-            )
-            both = recall + precision
-            figures[f"{name}/precision"], figures[f"{name}/recall"] = precision, recall
-            figures[f"{name}/f1"] = torch.where(both > 0, 2 * recall * precision / both, 0.0)
+        for name, counts in zip(SCORES, self.counts, strict=True):
+            recall, precision = (counts[[0, 2]] / counts[[1, 3]]).nan_to_num()
+            f1 = (2 * recall * precision / (recall + precision)).nan_to_num()
+            figures |= {f"{name}/precision": precision, f"{name}/recall": recall, f"{name}/f1": f1}
         return {"f1": torch.stack([figures[f"{name}/f1"] for name in AVERAGED]).mean(), **figures}

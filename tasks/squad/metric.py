@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torchmetrics import Metric
 
-from elmo_bench.training.metrics import ByExample
+from elmo_bench.training.metrics import ByExample, Counts
 
 from .data import Answer
 
@@ -53,37 +52,29 @@ def _bag_f1(predicted: list[str], gold: list[str]) -> float:
     return 2 * shared / (len(predicted) + len(gold)) if shared else 0.0
 
 
-class AnswerScores(Metric):
+class AnswerScores(Counts):
     """Exact match and F1, averaged over questions; `labels` is ignored."""
 
-    full_state_update = False
-
     def __init__(self, labels: Sequence[str] = ()) -> None:
-        super().__init__()
-        self.sums: torch.Tensor  # questions, exact matches, F1
-        self.add_state("sums", torch.zeros(3, dtype=torch.double), dist_reduce_fx="sum")
+        super().__init__(3, dtype=torch.double)  # questions, exact matches, F1
 
-    def update(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> None:
-        """Add the scores of a batch of questions."""
-        self.sums += self._count(predicted, gold).sum(0).to(self.sums.device)
-
-    def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
-        """Return the scores of each answer, for `exact_match` and `f1`."""
-        questions, exact, overlap = self._count(predicted, gold).unbind(1)
-        return {
-            name: torch.stack([score, questions] * 2, 1)[:, None]
-            for name, score in (("exact_match", exact), ("f1", overlap))
-        }
-
-    @staticmethod
-    def _count(predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> Float[Tensor, "N 3"]:
+    def count(
+        self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]
+    ) -> Float[Tensor, "N 3"]:
+        """Return 1, the exact match and the F1 of each answer."""
         rows = [
             (1, exact_match(ours.text, theirs), f1(ours.text, theirs))
             for ours, theirs in zip(predicted, gold, strict=True)
         ]
         return torch.tensor(rows, dtype=torch.double).reshape(-1, 3)
 
+    def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
+        """Return the scores of each answer, for `exact_match` and `f1`."""
+        counts = self.count(predicted, gold)
+        columns = {"exact_match": [1, 0, 1, 0], "f1": [2, 0, 2, 0]}
+        return {name: counts[:, None, column] for name, column in columns.items()}
+
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `exact_match` and `f1` as fractions of 1; 0 if there are no questions."""
-        questions, exact, total = self.sums
+        questions, exact, total = self.counts
         return {"exact_match": exact / questions.clamp(min=1), "f1": total / questions.clamp(min=1)}

@@ -7,15 +7,12 @@ Axes: N propositions, K roles.
 
 from collections.abc import Iterable, Sequence
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
-from torchmetrics import Metric
 
 from elmo_bench.text import tags_to_spans
-from elmo_bench.training.metrics import ByExample, chunks_by_example, precision_recall_f1
+from elmo_bench.training.metrics import SpanF1, Tags
 
-Tags = Sequence[str]
 Argument = tuple[str, frozenset[tuple[int, int]]]
 
 
@@ -41,51 +38,23 @@ def arguments(tags: Tags) -> set[Argument]:
     return {(role, frozenset(phrases)) for role, phrases in spans}
 
 
-class ArgumentF1(Metric):
+class ArgumentF1(SpanF1):
     """Precision, recall and F1 over all arguments but the predicates (V), and for each role.
 
     `labels` are the possible tags; a role that is not among them counts in the totals only.
     Sentences whose gold tags have no V are not propositions and are ignored.
     """
 
-    full_state_update = False
-
     def __init__(self, labels: Iterable[str]) -> None:
-        super().__init__()
-        self.roles = sorted({label.partition("-")[2].removeprefix("C-") for label in labels} - {""})
-        self.counts: torch.Tensor  # (roles, then unknown roles) x (correct, predicted, gold)
-        self.add_state(
-            "counts", torch.zeros(len(self.roles) + 1, 3, dtype=torch.long), dist_reduce_fx="sum"
-        )
+        super().__init__(["B-V", *(label[:2] + label[2:].removeprefix("C-") for label in labels)])
+        self.verb = self.types.index("V")
 
-    def update(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> None:
-        """Add the counts of a batch of propositions."""
-        self.counts += self._count(predicted, gold).sum(0).to(self.counts.device)
+    def chunks(self, tags: Tags) -> set[Argument]:
+        return arguments(tags)
 
-    def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
-        """Return each proposition's counts for `precision`, `recall`, `f1` over all roles but V."""
-        return chunks_by_example(self._count(predicted, gold)[:, self._scored].sum(1))
+    def totals(self, counts: Int[Tensor, "*N K 3"]) -> Int[Tensor, "*N 3"]:
+        return counts.sum(-2) - counts[..., self.verb, :]
 
-    @property
-    def _scored(self) -> list[int]:
-        return [number for number, role in enumerate([*self.roles, ""]) if role != "V"]
-
-    def _count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
-        numbers = {role: number for number, role in enumerate(self.roles)}
-        counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
-        for row, ours, theirs in zip(counts, predicted, gold, strict=True):
-            guessed, true = arguments(ours), arguments(theirs)
-            if not any(role == "V" for role, _ in true):
-                continue
-            for column, counted in enumerate((guessed & true, guessed, true)):
-                for role, _ in counted:
-                    row[numbers.get(role, -1), column] += 1
-        return counts
-
-    def compute(self) -> dict[str, torch.Tensor]:
-        """Return `precision`, `recall`, `f1` over all roles but V, and of each role (`ARG0/f1`)."""
-        figures = precision_recall_f1("", self.counts[self._scored].sum(0))
-        for role, counts in zip(self.roles, self.counts, strict=False):
-            if counts.any():
-                figures |= precision_recall_f1(f"{role}/", counts)
-        return figures
+    def count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
+        counts = super().count(predicted, gold)
+        return counts * (counts[:, self.verb, 2] > 0)[:, None, None]

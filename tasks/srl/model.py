@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Size
-from elmo_bench.nn import Backbone, Scores, barrier, viterbi
+from elmo_bench.nn import Backbone, Scores, viterbi
 from elmo_bench.text import bio_moves
 
 from .data import Batch
@@ -22,10 +22,6 @@ class PredicateTagger(nn.Module):
     The backbone's input includes an embedding of whether the word belongs to the predicate.
     """
 
-    moves: Tensor
-    starts: Tensor
-    ends: Tensor
-
     def __init__(
         self, backbone: Callable[..., Backbone], labels: Sequence[str], *, indicator_dim: Size
     ) -> None:
@@ -36,10 +32,6 @@ class PredicateTagger(nn.Module):
         nn.init.xavier_uniform_(self.indicator.weight)
         self.output = Scores(self.backbone.dim, len(self.labels))
         nn.init.orthogonal_(self.output.weight)
-        moves, starts, ends = bio_moves(self.labels)
-        self.register_buffer("moves", barrier(moves), persistent=False)
-        self.register_buffer("starts", barrier(starts), persistent=False)
-        self.register_buffer("ends", barrier(ends), persistent=False)
 
     def forward(self, batch: Batch) -> Float[Tensor, "B T K"]:
         return self.output(self.backbone(batch.tokens, self.indicator(batch.predicate.long())))
@@ -54,9 +46,7 @@ class PredicateTagger(nn.Module):
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the best valid tag sequence of each sentence; all O if it has no predicate."""
-        rows = viterbi(
-            scores.log_softmax(-1), self.moves, self.starts, self.ends, batch.tokens.mask
-        )
+        rows = viterbi(scores.log_softmax(-1), batch.tokens.mask, bio_moves(self.labels))
         return [
             [self.labels[label] if has_predicate else "O" for label in row]
             for row, has_predicate in zip(rows, batch.predicate.any(1).tolist(), strict=True)

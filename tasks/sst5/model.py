@@ -16,7 +16,7 @@ from elmo_bench.nn import (
     Backbone,
     BiLstm,
     Scores,
-    dot_attention,
+    attend,
     masked_max,
     masked_mean,
     masked_softmax,
@@ -88,7 +88,7 @@ class Bcn(nn.Module):
         self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B _"]:
         """Attend from the sentence to itself, run the integrator and pool in four ways."""
-        context = dot_attention(x, x, mask)
+        context = attend(x @ x.mT, x, mask[:, None])
         x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
         pooled = [
             masked_max(x, mask),

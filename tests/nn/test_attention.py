@@ -6,7 +6,7 @@ Axes: B batch, N tokens that look, M tokens that are looked at, H features.
 import pytest
 import torch
 
-from elmo_bench.nn import attend, dot_attention, masked_max, masked_mean, masked_softmax
+from elmo_bench.nn import attend, masked_max, masked_mean, masked_softmax
 
 LENGTHS = [4, 1, 3]
 
@@ -53,7 +53,7 @@ def test_softmax_of_nothing_is_zero_and_has_no_gradient():
 
 
 def test_attention_against_loops(mask, values, queries):
-    context = dot_attention(queries, values, mask)
+    context = attend(queries @ values.mT, values, mask[:, None])
     for b, length in enumerate(LENGTHS):
         for n in range(2):
             powers = [float((queries[b, n] @ values[b, m]).exp()) for m in range(length)]
@@ -66,7 +66,7 @@ def test_each_token_may_have_a_mask_of_its_own(mask, values):
         4, dtype=torch.bool
     )  # every word but itself, as in self-attention
     context = attend(values @ values.mT, values, others)
-    alone = dot_attention(values[2:, :1], values[2:, 1:], mask[2:, 1:])
+    alone = attend(values[2:, :1] @ values[2:, 1:].mT, values[2:, 1:], mask[2:, None, 1:])
     torch.testing.assert_close(context[2:, :1], alone)
     assert (context[1, 0] == 0).all()  # a sentence of one word has nothing else to look at
 
@@ -78,7 +78,8 @@ def test_padding_changes_nothing(mask, values, queries):
     wider = torch.cat([values, torch.ones(3, 2, 5)], 1)
     longer = torch.cat([mask, torch.zeros(3, 2, dtype=torch.bool)], 1)
     torch.testing.assert_close(
-        dot_attention(queries, wider, longer), dot_attention(queries, values, mask)
+        attend(queries @ wider.mT, wider, longer[:, None]),
+        attend(queries @ values.mT, values, mask[:, None]),
     )
 
 
@@ -98,4 +99,4 @@ def test_pooling_of_a_sentence_without_words(values):
     nothing = torch.zeros(3, 4, dtype=torch.bool)
     assert (masked_mean(values, nothing) == 0).all()
     assert (masked_max(values, nothing) == 0).all()
-    assert (dot_attention(values, values, nothing) == 0).all()
+    assert (attend(values @ values.mT, values, nothing[:, None]) == 0).all()

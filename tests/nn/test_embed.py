@@ -9,7 +9,7 @@ from elmo_bench.text.chars import char_ids
 
 
 def test_a_word_is_the_same_beside_a_longer_one():
-    characters = Characters(char_dim=4, num_filters=64, width=3)
+    characters = Characters(4, 64, 3, 0.0, None)
     alone, beside = (
         characters(char_ids([words]))[0, 0] for words in (["a"], ["a", "internationalisation"])
     )
@@ -17,7 +17,7 @@ def test_a_word_is_the_same_beside_a_longer_one():
 
 
 def test_it_is_the_maximum_over_the_places_that_touch_the_word():
-    characters = Characters(char_dim=4, num_filters=8, width=3)
+    characters = Characters(4, 8, 3, 0.0, None)
     ids = char_ids([["ab", "abcdef"]])
     inside = ids[0, 0][:4]  # begin, a, b, end
     frame = torch.nn.functional.pad(characters.embedding(inside).T, (2, 2))
@@ -27,11 +27,10 @@ def test_it_is_the_maximum_over_the_places_that_touch_the_word():
 
 
 def test_characters_start_small_and_are_dropped_before_the_convolution():
-    settings = {"char_dim": 4, "num_filters": 8, "width": 1}
-    characters = Characters(**settings, scale=0.05)
+    characters = Characters(4, 8, 1, 0.0, 0.05)
     assert 0.04 < characters.embedding.weight.abs().max() <= 0.05
     ids = char_ids([["word"]])
-    dropped = Characters(**settings, dropout=0.999)
+    dropped = Characters(4, 8, 1, 0.999, None)
     torch.testing.assert_close(dropped(ids)[0, 0], dropped.convolution.bias.relu())
     assert not torch.equal(dropped.eval()(ids)[0, 0], dropped.convolution.bias.relu())
 

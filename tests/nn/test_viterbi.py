@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from elmo_bench.nn import barrier, viterbi
+from elmo_bench.nn import viterbi
 from elmo_bench.text import bio_moves
 
 LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
@@ -29,13 +29,13 @@ def best_of_all(scores, moves, starts, ends):
 def test_equals_the_best_of_all_sequences(seed, constrained):
     torch.manual_seed(seed)
     scores, size = torch.randn(3, 4, len(LABELS)), len(LABELS)
-    moves, starts, ends = torch.randn(size, size), torch.randn(size), torch.randn(size)
-    if constrained:
-        moves, starts, ends = (barrier(allowed) for allowed in bio_moves(LABELS))
+    rules = bio_moves(LABELS) if constrained else ([[True] * size] * size, *([[True] * size] * 2))
+    transitions = torch.randn(size, size)
+    moves, starts, ends = (torch.where(torch.tensor(allowed), 0.0, -torch.inf) for allowed in rules)
     lengths = [4, 1, 3]
     mask = torch.arange(4) < torch.tensor(lengths)[:, None]
     expected = [
-        best_of_all(row[:length], moves, starts, ends)
+        best_of_all(row[:length], moves + transitions, starts, ends)
         for row, length in zip(scores, lengths, strict=True)
     ]
-    assert viterbi(scores, moves, starts, ends, mask) == expected
+    assert viterbi(scores, mask, rules, transitions) == expected

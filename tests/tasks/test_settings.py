@@ -131,7 +131,7 @@ def test_parameters_of_squad():
     embed = instantiate(cfg.embed)(vocab=Vocab([], []), vectors={})
     elmo = Elmo(bilm(cell_size=8, projection_size=512), at=tuple(cfg.elmo.at))
     model = instantiate(cfg.task.model)(partial(Backbone, embed, elmo, instantiate(cfg.rnn)), [])
-    words = model.backbone.embed.words.embedding.weight
+    words = model.backbone.embed.embedding.weight
     counted = [p.numel() for p in model.parameters() if p.requires_grad and p is not words]
     assert sum(counted) == expected == 2_340_785
 

@@ -120,7 +120,7 @@ def test_counts_by_hand():
     assert found["f1"] == pytest.approx(4 / 10)
     by_role = {name: value for name, value in found.items() if name.endswith("/f1")}
     assert by_role == pytest.approx({"A0/f1": 1.0, "A1/f1": 1 / 3, "A2/f1": 0.0, "V/f1": 6 / 7})
-    assert metric.roles == ["A0", "A1", "A2", "V"]
+    assert metric.types == ["A0", "A1", "A2", "V"]
 
 
 def test_counts_add_up_over_batches_and_unknown_roles_count_in_the_totals():
@@ -140,7 +140,7 @@ def test_golden_scores_of_the_official_script(fixtures):
         found, metric = figures([(case["pred"], case["gold"])])
         for name in ("precision", "recall", "f1"):
             assert round(100 * found[name], 2) == case[name], case["name"]
-        counts = dict(zip(metric.roles, metric.counts.tolist(), strict=False))
+        counts = dict(zip(metric.types, metric.counts.tolist(), strict=False))
         right, predicted, gold = (
             metric.counts.sum(0) - torch.tensor(counts.get("V", [0, 0, 0]))
         ).tolist()
