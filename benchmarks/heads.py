@@ -88,12 +88,14 @@ def _likelihood(crf: Crf, scores: Tensor, labels: Tensor) -> Tensor:
 @torch.no_grad()
 def _decode(crf: Crf, scores: Tensor) -> list[int]:
     """The best valid labels of one sentence, by Viterbi with back pointers."""
-    best, origins = crf._starts + scores[0], []
+    allowed = (torch.tensor(each) for each in crf.rules)
+    moves, starts, ends = (torch.where(each, 0.0, -torch.inf) for each in allowed)
+    best, origins = starts + scores[0], []
     for t in range(1, len(scores)):
-        sums, origin = (best[:, None] + crf.transitions + crf._moves).max(0)
+        sums, origin = (best[:, None] + crf.transitions + moves).max(0)
         best = sums + scores[t]
         origins.append(origin)
-    labels = [int((best + crf._ends).argmax())]
+    labels = [int((best + ends).argmax())]
     for origin in reversed(origins):
         labels.append(int(origin[labels[-1]]))
     return labels[::-1]

@@ -115,7 +115,7 @@ class CorefScores(Counts):
 
         All are fractions of 1.
         """
-        figures = {}
+        figures: dict[str, Tensor] = {}
         for name, counts in zip(SCORES, self.counts, strict=True):
             recall, precision = (counts[[0, 2]] / counts[[1, 3]]).nan_to_num()
             f1 = (2 * recall * precision / (recall + precision)).nan_to_num()
