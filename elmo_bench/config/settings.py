@@ -322,8 +322,6 @@ JOBS: dict[str, type[Run]] = {
         input=File,
         output=File,
         layers=Literal["all", "top", "mix"],
-        result=File | None,
-        place=Literal["input", "output"],
         dtype=Formatted,
         batch_tokens=Count,
     ),

@@ -50,7 +50,6 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ("job=embed encoder=mini input={d}/text.txt output={d}/o", "output={d}/o, but it must end"),
         (f"{EMBED} input={{d}}/none.txt", "input={d}/none.txt: no such file"),
         ("job=embed input={d}/text.txt output={d}/o.h5 encoder=none", "encoder=none has no layers"),
-        (f"{EMBED} layers=mix result={{d}}/notes.json", "notes.json"),
         ("job=evaluate checkpoint={d}/notes.json", "notes.json: not a checkpoint, or damaged"),
         (
             "job=predict checkpoint={d}/notes.json input={d}/text.txt output={d}/own.txt",
