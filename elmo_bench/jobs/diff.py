@@ -27,7 +27,7 @@ from elmo_bench.runs import (
     read_counts,
     read_run,
 )
-from elmo_bench.text import label_map, named, tags_to_spans
+from elmo_bench.text import label_map, tags_to_spans
 
 log = logging.getLogger(__name__)
 OWN = {".html": f'<!DOCTYPE html>.*"{differences.GENERATOR}"'}  # begins a page of ours
@@ -176,9 +176,8 @@ def _examples(cfg: DictConfig, run: Run, task: ModuleType) -> list[Any]:
         raise ValueError(f"{path} is not the file that a={run.folder} was evaluated on")
     examples = list(task.read(path, **_options(run, cfg.split)))
     if names := _data(run).get("labels"):
-        gold = label_map(getattr(task, "complete_labels", dict)(named(names))).gold
-        relabelled = (task.relabel(example, gold) for example in examples)
-        examples = [example for example in relabelled if example is not None]
+        gold = label_map(names).gold
+        examples = [task.relabel(example, gold) for example in examples]
     return examples
 
 

@@ -16,7 +16,7 @@ from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
 from elmo_bench.config.task_format import reader, required, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
-from elmo_bench.text import Vocab, kinds, label_map, named, types
+from elmo_bench.text import Vocab, label_map, types
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.log import is_first
 from elmo_bench.training.module import TaskModule
@@ -47,11 +47,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     begun = time.perf_counter()
     figures = trainer.test(module, data, verbose=False)[0]
     ended = time.perf_counter()
-    metrics = {
-        name.replace("test/", f"{cfg.split}/", 1): value
-        for name, value in figures.items()
-        if name.startswith("test/")
-    }
+    metrics = {f"{cfg.split}/{name.removeprefix('test/')}": figures[name] for name in figures}
     if trainer.is_global_zero:
         folder, examples = Path(cfg.run_dir), data.examples["test"]
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
@@ -129,32 +125,29 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
 
 
 def renamed(cfg: DictConfig, vocab: Vocab, read: Read) -> tuple[Read, Callable[[Any], Any]]:
-    """Return a `read` that maps the corpus's labels to the model's, and a function for predictions.
+    """Return a `read` that maps the corpus's types of chunks to the model's, and a function for
+    predictions.
 
-    The map is `data.labels`. Gold labels outside the map are removed and counted, with the example
-    if it has no other label. So are predicted chunks of types outside the map; a predicted class
-    outside the map is kept and counts as an error.
-
-    Raises ValueError if the task has no labels to map, or the model or corpus lacks a mapped label.
+    The map is `data.labels`. Gold chunks of types outside the map are removed and counted;
+    predicted ones are removed. Raises ValueError if the task has no types to map, or the model or
+    corpus lacks a mapped type.
     """
-    task = task_format(cfg)
-    relabel = required(task, "relabel", "data.labels")
+    relabel = required(task_format(cfg), "relabel", "data.labels")
     given: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
-    labels, known = named(given), [f"-{label}" for label in vocab.labels]
-    if unknown := [each for each in labels if not any(k.endswith(f"-{each}") for k in known)]:
+    known = types(vocab.labels)
+    if unknown := [str(label) for label in given if str(label) not in known]:
         raise ValueError(
             f"data.labels: the model does not have {', '.join(unknown)}; its labels are "
-            f"{', '.join(types(vocab.labels))}"
+            f"{', '.join(known)}"
         )
-    names = label_map(getattr(task, "complete_labels", dict)(labels))
+    names = label_map(given)
 
     def read_renamed(path: Path) -> Iterator[Example]:
         counts: Counter[str] = Counter()
         for example in read(path):
-            counts.update(kinds(example.gold))
-            if (relabelled := relabel(example, names.gold)) is not None:
-                yield relabelled
-        if missing := label_map(labels).gold.keys() - counts.keys():
+            counts.update(tag[2:] for tag in example.gold if tag.startswith("B-"))
+            yield relabel(example, names.gold)
+        if missing := names.gold.keys() - counts.keys():
             lacking = f"{path} does not have {', '.join(sorted(missing))}"
             raise ValueError(f"data.labels: {lacking}; it has {', '.join(sorted(counts))}")
         left_out = (f"{counts[label]} {label}" for label in counts if label not in names.gold)

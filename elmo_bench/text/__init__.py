@@ -6,7 +6,7 @@ from .conll2012 import (
     read_documents as read_documents,
 )
 from .conllu import read_conllu as read_conllu
-from .labels import kinds as kinds, label_map as label_map, named as named, types as types
+from .labels import label_map as label_map, types as types
 from .lines import (
     decode as decode,
     paired as paired,

@@ -5,8 +5,8 @@ Axes: B batch, T tokens of the premise, U tokens of the hypothesis.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -137,11 +137,6 @@ def leaves(tree: str, source: str) -> list[str]:
             f"{source}: {opening} '(' but {closing} ')' in the binary parse {shown(tree)}"
         )
     return [unescape(word) for word in words]
-
-
-def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """Rename the label of an example; None if it is not in `names`."""
-    return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:

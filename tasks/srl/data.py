@@ -4,8 +4,8 @@ Axes: B batch, T tokens.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,27 +107,6 @@ def _examples(rows: Sequence[Row], document: str, path: Path) -> Iterator[Exampl
         yield Example(words, tuple(predicate), lemma, tuple(arguments), source, document)
     if not has_predicate:
         yield Example(words, (), "-", (), source, document)
-
-
-def complete_labels(labels: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
-    """Complete `data.labels` with the predicate's V and C-V, and with C- and R- of each role.
-
-    >>> complete_labels({"ARG0": ["A0", "A9"]})["C-ARG0"]
-    ['C-A0', 'C-A9']
-    """
-    complete: dict[str, str | Sequence[str]] = {"V": "V", "C-V": "C-V"}
-    for ours, given in labels.items():
-        names = [given] if isinstance(given, str) else given
-        for prefix in ("C-", "R-"):
-            complete[f"{prefix}{ours}"] = [f"{prefix}{name}" for name in names]
-    return complete | dict(labels)
-
-
-def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """Rename the roles of an example; arguments whose role is not in `names` are dropped."""
-    known = (span for span in example.arguments if span.label in names)
-    arguments = tuple(span._replace(label=names[span.label]) for span in known)
-    return replace(example, arguments=arguments)
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:

@@ -4,8 +4,8 @@ Axes: B batch, T tokens.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -124,11 +124,6 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
             f"{source}: {len(unclosed)} brackets are not closed; the line ends with {line[-30:]!r}"
         )
     return tuple(words), phrases
-
-
-def relabel(example: Example, names: Mapping[str, str]) -> Example | None:
-    """Rename the label of an example; None if it is not in `names`."""
-    return replace(example, label=names[example.label]) if example.label in names else None
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
