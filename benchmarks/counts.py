@@ -63,7 +63,6 @@ COUNTS: Sequence[Count] = (
         for task in steps.TASKS
     ),
     Count("a batch from a store: bytes beyond the chosen layers'", steps.needless_bytes, 0),
-    Count("the same with layers on the device: bytes of layers, waits", steps.bytes_on_device, 0),
 )
 
 

@@ -158,14 +158,7 @@ def needless_bytes() -> int:
     return step.layer_bytes - 2 * words * width * 2
 
 
-def bytes_on_device() -> int:
-    """Bytes of layers copied with a batch, plus waits of its step, if layers are on the device."""
-    with tempfile.TemporaryDirectory() as folder:
-        step = last_step("ner", Path(folder), on_device=True)
-    return step.layer_bytes + len(step.waits)
-
-
-def last_step(task: str, scratch: Path, *settings: str, on_device: bool = False) -> Step:
+def last_step(task: str, scratch: Path, *settings: str) -> Step:
     """Train a task on the generated corpus from a store for a few steps; the last step's counts."""
     small = ["encoder=mini", "data.size=20", "fit.batch_size=2", *SETTINGS.get(task, [])]
     with initialize_config_dir(str(CONF), version_base="1.3"):
@@ -174,8 +167,6 @@ def last_step(task: str, scratch: Path, *settings: str, on_device: bool = False)
     pl.seed_everything(cfg.seed, verbose=False)
     elmo, data, _, _, module = build.parts(cfg)
     store = build.store(cfg, elmo, data, torch.device("cpu"))
-    if on_device and store:
-        elmo.device_layers = store.on(torch.device("meta"))
     data.feed(module.model.backbone, store)
     waits = Waits()
     last = Last(waits)

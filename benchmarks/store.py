@@ -46,7 +46,7 @@ def _of(setting: Setting, size: str) -> Iterator[Comparison]:
         _forget(built.folder)
         store = LayerStore(built.folder, layers, built.starts)
         for batch in shuffled_batches:
-            store(store.rows(batch))
+            store(batch)
 
     epoch = {
         "read from disk": read,

@@ -53,7 +53,6 @@ def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     elmo, data, _, _, module = build.parts(cfg)
     device = torch.device(hardware.device(cfg))
     store = build.store(cfg, elmo, data, device)
-    elmo.device_layers = hardware.device_layers(store, device)
     data.feed(module.model.backbone, store)
     module = module.train().to(device)
     loader, optimizer = data.train_dataloader(), module.configure_optimizers()["optimizer"]

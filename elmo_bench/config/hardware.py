@@ -1,5 +1,5 @@
-"""Build Lightning's Trainer from a config, with its callbacks and loggers; choose devices, what
-they hold, and the number of workers.
+"""Build Lightning's Trainer from a config, with its callbacks and loggers; choose devices and the
+number of workers.
 """
 
 import os
@@ -22,16 +22,13 @@ from pytorch_lightning.callbacks import (
 from pytorch_lightning.plugins.environments import SLURMEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
-from torch import Tensor
 
-from elmo_bench.encoders import LayerStore
 from elmo_bench.files import signals
 from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores
 from elmo_bench.training import AtomicCheckpoints
 
 from .inputs import instantiate
 
-DEVICE_SHARE = 0.25  # largest share of free GPU memory for layers
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
 
 
@@ -43,17 +40,6 @@ def device(cfg: DictConfig) -> str:
         return "cpu"
     chosen = cfg.trainer.devices
     return f"cuda:{chosen[0]}" if isinstance(chosen, ListConfig) else "cuda"
-
-
-def device_layers(store: LayerStore | None, device: torch.device) -> Tensor | None:
-    """Copy the store's layers to the training device if they need at most `DEVICE_SHARE` of its
-    free memory. Otherwise return None, and batches read from the store; on a CPU always, since the
-    files of the store are in memory already.
-    """
-    if store is None or device.type != "cuda":
-        return None
-    free, _ = torch.cuda.mem_get_info(device)
-    return store.on(device) if store.num_bytes <= DEVICE_SHARE * free else None
 
 
 def workers(cfg: DictConfig) -> int:

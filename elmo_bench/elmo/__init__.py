@@ -1,5 +1,5 @@
-from .elmo import Elmo, ElmoVectors, LayerRows, Layers
+from .elmo import Elmo, ElmoVectors, Layers
 from .finetune import FineTuning
 from .mix import ScalarMix
 
-__all__ = ["Elmo", "ElmoVectors", "FineTuning", "LayerRows", "Layers", "ScalarMix"]
+__all__ = ["Elmo", "ElmoVectors", "FineTuning", "Layers", "ScalarMix"]

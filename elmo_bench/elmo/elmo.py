@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, NotNegative, one_of
@@ -24,12 +24,6 @@ class Layers(NamedTuple):
     """The chosen layers of a batch, from a store."""
 
     layers: Float[Tensor, "L B T D"]
-
-
-class LayerRows(NamedTuple):
-    """The row of each word in layers on the device, and -1 after the end of a sentence."""
-
-    rows: Int[Tensor, "B T"]
 
 
 class ElmoVectors(NamedTuple):
@@ -73,7 +67,6 @@ class Elmo(nn.Module):
         for place in at:  # nothing would read another one
             one_of("elmo.at", place, PLACES)
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
-        self.device_layers: Any = None  # `LayerStore.on` of the device, for `LayerRows`
         self.mixes: Any = nn.ModuleDict()
         if encoder is not None:
             # Lightning preserves the mode of each module.
@@ -103,19 +96,14 @@ class Elmo(nn.Module):
     def forward(self, mask: Bool[Tensor, "B T"], given: Any = None) -> ElmoVectors:
         """Return the vectors for each place, (B, T, D); D is 0 for a place without a mix.
 
-        `mask` is true at words; `given` is the output of `prepare`, or what a store has of the
-        batch: `Layers` or `LayerRows`.
+        `mask` is true at words; `given` is the output of `prepare`, or the `Layers` of a store.
         """
         layers = self._layers(given, mask.shape[1]) if self.mixes else None
         return ElmoVectors(*(self._at(place, layers, mask) for place in PLACES))
 
     def _layers(self, given: Any, length: int) -> Float[Tensor, "L B T D"]:
-        match given:
-            case Layers(layers):
-                return layers
-            case LayerRows(rows):
-                places = rows.flatten() % self.device_layers.shape[1]  # -1 is the last row, zeros
-                return self.device_layers.index_select(1, places).unflatten(1, rows.shape)
+        if isinstance(given, Layers):
+            return given.layers
         with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
             return self.encoder(given, self.chosen)[:, :, :length]
 

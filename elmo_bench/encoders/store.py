@@ -5,7 +5,7 @@ of all distinct sentences, in the order of their hashes. The name of the folder 
 encoder and the sentences. A file has its name only once it is complete, so a killed build goes on
 with the layers that are missing. The mix is not stored: s_j and gamma stay trainable.
 
-Axes: L layers, B batch, T tokens, D encoder, N words of all sentences, M = N + 1.
+Axes: L layers, B batch, T tokens, D encoder, N words of all sentences.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from elmo_bench.files import alone, hold, remove_unheld
@@ -94,41 +94,19 @@ class LayerStore:
         return [read_layer(self.folder, layer) for layer in self.layers]
 
     @property
-    def tensors(self) -> list[Float[Tensor, "N D"]]:
-        """The layers to read, mapped from their files."""
-        return [tensor for tensor, _ in self._mapped]
-
-    @property
     def seconds(self) -> float:
         """The time that the encoder took for the layers to read, in whichever run."""
         return sum({seconds for _, seconds in self._mapped})  # layers of a pass have the same
 
-    @property
-    def num_bytes(self) -> int:
-        """The size of the layers to read."""
-        return sum(tensor.nbytes for tensor in self.tensors)
-
-    def rows(self, sentences: Sequence[Sequence[str]]) -> Int[Tensor, "B T"]:
-        """Return the row of each word in a layer, and -1 after the end of a sentence."""
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> Float[Tensor, "L B T D"]:
+        """Return the layers of a batch of sentences; 0 after the end of a sentence."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         starts = [self.starts[tuple(sentence)] if sentence else 0 for sentence in sentences]
         places = np.arange(lengths.max(initial=0))
-        rows = np.array(starts, dtype=np.int64)[:, None] + places
-        return torch.from_numpy(np.where(places < lengths[:, None], rows, -1))
-
-    def __call__(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
-        """Return the layers of a batch from the rows of its words; 0 for row -1."""
-        layers = torch.stack([tensor[rows] for tensor in self.tensors])
-        layers[:, rows < 0] = 0
-        return layers
-
-    def on(self, device: torch.device) -> Float[Tensor, "L M D"]:
-        """Copy all layers to read to a device, with a last row of zeros for row -1."""
-        first = self.tensors[0]
-        shape = len(self.layers), len(first) + 1, first.shape[1]
-        layers = torch.zeros(shape, dtype=first.dtype, device=device)
-        for layer, tensor in zip(layers, self.tensors, strict=True):
-            layer[:-1].copy_(tensor)
+        is_word = places < lengths[:, None]
+        rows = torch.from_numpy(np.where(is_word, np.array(starts)[:, None] + places, 0))
+        layers = torch.stack([tensor[rows] for tensor, _ in self._mapped])
+        layers[:, torch.from_numpy(~is_word)] = 0
         return layers
 
 

@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.config import adaptation, again, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
 from elmo_bench.config.task_format import task_format
-from elmo_bench.encoders import LayerStore
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
@@ -80,7 +79,9 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         trainer = hardware.trainer(cfg, [step_checkpoint, *hardware.callbacks(cfg), epoch_lines])
         store = build.store(cfg, parts.elmo, parts.data, trainer.strategy.root_device)
         with nullcontext() if store is None else closing(store):
-            _feed(cfg, parts, trainer, store)
+            parts.data.feed(parts.module.model.backbone, store)
+            for logger in trainer.loggers:
+                logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))  # type: ignore
             with naming_checkpoint(last, step_checkpoint):
                 trainer.fit(parts.module, parts.data, ckpt_path=last, weights_only=True)
             metrics = _measure(cfg, trainer, parts.module, parts.data)
@@ -125,18 +126,6 @@ def _content(
     log.info("%s on %s: %s examples; %s", cfg.task.name, cfg.data.name, sizes, size)
     model = checkpoint.describe(cfg, parts.vocab, parts.vectors, parts.module)
     return {checkpoint.KEY: model | {"run": about(asked) | {"parameters": parameters}}}
-
-
-def _feed(
-    cfg: DictConfig, parts: build.Parts, trainer: pl.Trainer, store: LayerStore | None
-) -> None:
-    """Have batches read the store of a frozen encoder; tell the loggers the settings."""
-    device = trainer.strategy.root_device
-    parts.elmo.device_layers = hardware.device_layers(store, device)
-    parts.data.feed(parts.module.model.backbone, store)
-    settings: Any = OmegaConf.to_container(cfg, resolve=True)
-    for logger in trainer.loggers:
-        logger.log_hyperparams(settings)
 
 
 def _measure(

@@ -12,14 +12,14 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.elmo import LayerRows, Layers
+from elmo_bench.elmo import Layers
 from elmo_bench.text import Vocab
 from elmo_bench.text.chars import PAD, char_ids
 
 
 class Tokens(NamedTuple):
     """Word numbers and a mask of words, the words' characters if x_k reads them, and what ELMo
-    reads: the layers, their rows on the device, or the encoder's inputs.
+    reads: the layers, or the encoder's inputs.
 
     The data loader makes characters and ELMo's part from the `sentences`, which it leaves out. The
     `lengths` of sentences stay on the host, so that reading them does not wait for the device.
@@ -64,8 +64,6 @@ class Tokens(NamedTuple):
                 return None
             case Layers(layers):
                 return Layers(layers[:, index(layers), :length])
-            case LayerRows(rows):
-                return LayerRows(rows[index(rows), :length])
             case inputs:  # some encoders' stay on the host
                 return type(inputs)(*(part[index(part)] for part in inputs))
 

@@ -13,7 +13,7 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
-from elmo_bench.elmo import LayerRows, Layers
+from elmo_bench.elmo import Layers
 from elmo_bench.encoders import LayerStore
 from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import Vocab, types
@@ -100,13 +100,11 @@ class TaskData(pl.LightningDataModule):
 
     def feed(self, backbone: Backbone, store: LayerStore | None = None) -> None:
         """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the
-        store's layers, their rows if the device has the layers, or without a store the encoder's
-        input. Logs how many words have no vector in a table of word vectors.
+        store's layers, or without a store the encoder's input. Logs how many words have no vector
+        in a table of word vectors.
         """
         elmo: Any = backbone.elmo
-        read = elmo.prepare
-        if store is not None:
-            read = partial(_stored, store, on_device=elmo.device_layers is not None)
+        read = elmo.prepare if store is None else partial(_stored, store)
         reads_chars = getattr(backbone.embed, "reads_chars", True)
         self.add_inputs = partial(_add_inputs, reads_chars=reads_chars, elmo=read)
         if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):
@@ -174,12 +172,8 @@ def _add_inputs(
     return tokens._replace(sentences=None, elmo=elmo(tokens.sentences or ()))
 
 
-def _stored(
-    store: LayerStore, sentences: Sequence[Sequence[str]], *, on_device: bool
-) -> Layers | LayerRows:
-    """Return the layers of stored sentences, or their rows if the device has the layers."""
-    rows = store.rows(sentences)
-    return LayerRows(rows) if on_device else Layers(store(rows))
+def _stored(store: LayerStore, sentences: Sequence[Sequence[str]]) -> Layers:
+    return Layers(store(sentences))
 
 
 def _tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from elmo_bench.elmo import Elmo, LayerRows, Layers
+from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders import build_store
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.encoders.static import WordVectors
@@ -60,29 +60,14 @@ def sentence(chars):
     return tuple(bytes(c - 1 for c in word.tolist() if 0 < c < 257) for word in chars if word.any())
 
 
-def read(store, sentences):
-    return store(store.rows(sentences))
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float16", 1e-3)])
 def test_the_layers_of_the_bilm(bilm, tmp_path, dtype, tolerance):
     store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path, dtype=dtype)
     sentences = [SENTENCES[3], SENTENCES[0], SENTENCES[4], []]
-    layers = read(store, sentences)
+    layers = store(sentences)
     assert layers.dtype == getattr(torch, dtype)
     expected = bilm(bilm.prepare(sentences)).detach()
     torch.testing.assert_close(layers.float(), expected, rtol=0, atol=tolerance)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_the_layers_on_a_device(bilm, tmp_path, dtype):
-    """The same bits, of the chosen layers, and nothing at padding."""
-    store = build_store(bilm, SENTENCES, [2, 0], tmp_path, dtype=dtype)
-    elmo = Elmo(bilm, mix=[2, 0])
-    elmo.device_layers = there = store.on(torch.device("cpu"))
-    assert there.nbytes == store.num_bytes + 2 * 8 * there.itemsize
-    rows = store.rows([SENTENCES[3], SENTENCES[0], SENTENCES[4], []])
-    assert torch.equal(elmo._layers(LayerRows(rows), 5), store(rows))
 
 
 def test_every_sentence_is_read_once(bilm, calls, tmp_path):
@@ -99,7 +84,7 @@ def test_only_the_layers_asked_for_and_others_later(bilm, calls, tmp_path):
     assert everything.folder == top.folder
     assert load_file(top.folder / "layer0.safetensors")["layer"].shape == (10, 8)
     assert len(calls) == 8
-    torch.testing.assert_close(read(everything, SENTENCES)[2:], read(top, SENTENCES))
+    torch.testing.assert_close(everything(SENTENCES)[2:], top(SENTENCES))
 
 
 def test_layers_of_two_digits(tmp_path):
@@ -107,7 +92,7 @@ def test_layers_of_two_digits(tmp_path):
     bilm = BiLm(replace(OPTIONS, num_layers=10)).eval()
     store = build_store(bilm, SENTENCES, [9, 10], tmp_path)
     expected = bilm(bilm.prepare(SENTENCES), [9, 10]).detach()
-    torch.testing.assert_close(read(store, SENTENCES), expected)
+    torch.testing.assert_close(store(SENTENCES), expected)
 
 
 def test_how_long_the_encoder_took(bilm, tmp_path):
@@ -129,8 +114,8 @@ def test_another_bilm_another_store(bilm, tmp_path):
 
 def test_a_worker_maps_the_files_itself(bilm, tmp_path):
     store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
-    expected = read(store, SENTENCES)
-    assert torch.equal(read(pickle.loads(pickle.dumps(store)), SENTENCES), expected)
+    expected = store(SENTENCES)
+    assert torch.equal(pickle.loads(pickle.dumps(store))(SENTENCES), expected)
 
 
 @pytest.mark.parametrize("mix", ["all", "top", 0, "uniform", [2, 0], [2, 1, 0]])
@@ -139,11 +124,10 @@ def test_elmo_cannot_tell_the_difference(bilm, tmp_path, mix):
     for one in elmo.mixes.values():
         torch.nn.init.normal_(one.weights)  # a share of its own for each layer
     store = build_store(bilm, SENTENCES, elmo.chosen, tmp_path)
-    rows, inputs = store.rows(SENTENCES), elmo.prepare(SENTENCES)
-    elmo.device_layers = store.on(torch.device("cpu"))
-    for given in (Layers(store(rows)), LayerRows(rows)):
-        for stored, computed in zip(elmo(rows >= 0, given), elmo(rows >= 0, inputs), strict=True):
-            torch.testing.assert_close(stored, computed, rtol=0, atol=1e-6)
+    mask = torch.arange(5) < torch.tensor([[len(sentence)] for sentence in SENTENCES])
+    from_store = elmo(mask, Layers(store(SENTENCES)))
+    for stored, computed in zip(from_store, elmo(mask, elmo.prepare(SENTENCES)), strict=True):
+        torch.testing.assert_close(stored, computed, rtol=0, atol=1e-6)
 
 
 def test_a_killed_run_leaves_nothing_that_counts(bilm, calls, tmp_path, monkeypatch):
@@ -163,7 +147,7 @@ def test_a_killed_run_leaves_nothing_that_counts(bilm, calls, tmp_path, monkeypa
     expected = bilm(bilm.prepare(SENTENCES)).detach()
     del calls[:]
     store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
-    torch.testing.assert_close(read(store, SENTENCES), expected)
+    torch.testing.assert_close(store(SENTENCES), expected)
     assert len(calls) == 4
     assert not scratch.exists()
 
@@ -197,7 +181,7 @@ def test_every_batch_of_many(vectors, tmp_path, monkeypatch):
     varied = [sentence[: n % 22] for n, sentence in enumerate(sentences)]
     store = build_store(encoder, varied, [0], tmp_path)
     expected = encoder(encoder.prepare(varied))
-    torch.testing.assert_close(read(store, varied), expected, rtol=0, atol=0)
+    torch.testing.assert_close(store(varied), expected, rtol=0, atol=0)
 
 
 def _build(folder, queue):
@@ -243,7 +227,7 @@ def test_a_store_that_is_not_kept(bilm, tmp_path):
     """It goes with its last reader."""
     first, second = (build_store(bilm, SENTENCES, [2], tmp_path, keep=False) for _ in range(2))
     first.close()
-    assert read(second, SENTENCES) is not None
+    assert second(SENTENCES) is not None
     second.close()
     assert not second.folder.exists()
 
@@ -267,11 +251,11 @@ def deleted(path):
 @pytest.mark.parametrize("damage", [truncated, emptied, of_another_layer, deleted])
 def test_a_damaged_file_is_named_and_computed_again(bilm, tmp_path, caplog, damage):
     store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
-    expected = read(store, SENTENCES)
+    expected = store(SENTENCES)
     store.close()
     damage(path := store.folder / "layer1.safetensors")
     again = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
-    assert torch.equal(read(again, SENTENCES), expected)
+    assert torch.equal(again(SENTENCES), expected)
     assert (f"{path}: damaged (" in caplog.text) is (damage is not deleted)
 
 
@@ -299,7 +283,7 @@ def test_a_folder_that_is_read_only(bilm, tmp_path, caplog, monkeypatch):
 
     for owner, name in ((os, "mkdir"), (os, "utime"), (os, "rename"), (os, "replace")):
         monkeypatch.setattr(owner, name, refused)
-    assert read(build_store(bilm, SENTENCES, [2], tmp_path), SENTENCES) is not None
+    assert build_store(bilm, SENTENCES, [2], tmp_path)(SENTENCES) is not None
     assert not caplog.text
     assert build_store(bilm, SENTENCES, [1, 2], tmp_path) is None
     assert build_store(bilm, [["Another"]], [2], tmp_path) is None
@@ -320,6 +304,6 @@ def test_a_store_that_a_gpu_builds(tmp_path, monkeypatch, dtype):
     monkeypatch.setattr("elmo_bench.encoders.layer_files.GPU_TOKENS", 1 << 11)
     bilm.bf16 = True
     store = build_store(bilm.cuda(), sentences, [0, 1, 2], tmp_path / "gpu", dtype=dtype)
-    layers, exact = read(store, sentences[::7]).float(), read(expected, sentences[::7])
+    layers, exact = store(sentences[::7]).float(), expected(sentences[::7])
     assert (layers - exact).norm() < 0.02 * exact.norm()
     torch.testing.assert_close(layers, exact, rtol=0, atol=0.05)

@@ -604,7 +604,7 @@ def test_on_a_gpu(folders, sentences, pooling, monkeypatch, tmp_path):
     near = Transformer(model=folders["bert"], pooling=pooling, dtype="bfloat16").cuda()
     monkeypatch.setattr("elmo_bench.encoders.transformer.transformer.GPU_PIECES", 64)
     store = build_store(near, sentences, range(4), tmp_path)
-    stored = store(store.rows(sentences))
+    stored = store(sentences)
     for row, (layers, expected) in enumerate(
         zip(encode(near, sentences), encode(exact, sentences), strict=True)
     ):

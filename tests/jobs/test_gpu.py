@@ -6,7 +6,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from elmo_bench.config import build, hardware, process
+from elmo_bench.config import hardware, process
 from elmo_bench.jobs import train as job
 from tests.conftest import composed
 from tests.jobs.small import SMALL
@@ -57,11 +57,10 @@ def test_bf16_is_as_good_as_float32(tmp_path, task):
 
 
 @pytest.mark.parametrize("task", SMALL)
-def test_the_same_numbers_bit_for_bit(tmp_path, monkeypatch, task):
-    """Twice the same seed; and the layers from the device, or brought by each batch."""
+def test_the_same_numbers_bit_for_bit(tmp_path, task):
+    """Twice the same seed, with workers and without."""
     settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=2"]
     _, there = run(tmp_path / "there", *settings)
-    monkeypatch.setattr(build, "DEVICE_SHARE", 0)
     _, brought = run(tmp_path / "brought", *settings, "num_workers=2")
     assert there.keys() == brought.keys()
     assert [name for name in there if not torch.equal(there[name], brought[name])] == []

@@ -4,13 +4,9 @@ are those without a store.
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
-import torch
 
-from elmo_bench.config import hardware
-from elmo_bench.encoders import LayerStore
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.jobs.train import train
 from tests import conftest
@@ -84,37 +80,6 @@ def test_the_figures_are_those_without(tmp_path, reads):
             for name in ("run0", "run1")
         ]
         assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
-
-
-def test_the_figures_are_those_of_layers_on_the_device(tmp_path, monkeypatch):
-    settings = ["task=snli", *SMALL["snli"], "elmo.at=[input,output]", "fit.max_epochs=1"]
-    stored = run(tmp_path, *settings)
-    monkeypatch.setattr(hardware, "device_layers", lambda store, device: store.on(device))
-    monkeypatch.setattr(LayerStore, "__call__", lambda *_: pytest.fail("a batch brings layers"))
-    assert run(tmp_path, *settings, "num_workers=1") == stored
-
-
-GPU = torch.device("cuda", 0)
-
-
-class Store(LayerStore):
-    """One of two layers, 3 GB."""
-
-    num_bytes = 3_000_000_000  # type: ignore[assignment]
-
-    def __init__(self):
-        super().__init__(Path("store"), [0, 2], {})
-
-    def on(self, device):
-        return torch.zeros(2, 1, 1)
-
-
-@pytest.mark.parametrize(("free", "is_there"), [(12.1, True), (11.9, False)])
-def test_layers_go_to_a_gpu_where_they_fit(monkeypatch, free, is_there):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * 1e9, 80e9))
-    assert (hardware.device_layers(Store(), GPU) is not None) == is_there
-    assert hardware.device_layers(Store(), torch.device("cpu")) is None
-    assert hardware.device_layers(None, GPU) is None
 
 
 @pytest.mark.parametrize("overrides", [["encoder=none"], ["finetune=full"], ["trainer=smoke"]])
