@@ -18,7 +18,7 @@ from . import build, hardware, inputs, process
 from .check import applied_options
 from .task_format import reader
 
-INPUTS = ("checkpoint", "input", "gold", "predicted", "result")
+INPUTS = ("checkpoint", "input", "gold", "predicted")
 WITH_TRAINER = ("train", "evaluate", "predict")
 CORPUS = ("task", "data", "vocab")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same

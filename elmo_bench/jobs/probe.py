@@ -15,17 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench.config import encoders, hardware, inputs
-from elmo_bench.encoders.probing import (
-    Sentence,
-    Training,
-    encoded,
-    labelled,
-    measure_senses,
-    measure_tags,
-    properties,
-    read,
-)
-from elmo_bench.files import Bars, write_json
+from elmo_bench.encoders import probing
+from elmo_bench.files import write_json
 from elmo_bench.report import Terminal, probes_grid, read_probe, typed
 from elmo_bench.runs import code, hash_files, portable
 
@@ -42,10 +33,17 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     """
     torch.manual_seed(cfg.seed)  # for encoders with random weights
     encoder, paths, sentences, names = check(cfg)
-    fingerprint = encoder.fingerprint()
-    encoder.to(hardware.device(cfg))
+    fingerprint, device = encoder.fingerprint(), hardware.device(cfg)
+    encoder.to(device)
     seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
-    measured = _measured(cfg, encoder, sentences, names, seeds)
+    train, test = (probing.encoded(encoder, part) for part in sentences.values())
+    fit = partial(probing.linear, steps=cfg.probe.steps, lr=cfg.probe.lr, device=device)
+    measured = {
+        name: probing.measure_senses(train, test)
+        if name == "sense"
+        else probing.measure_tags(name, train, test, fit, seeds)
+        for name in names
+    }
     content = {
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
@@ -67,40 +65,17 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     return figures
 
 
-def _measured(
-    cfg: DictConfig,
-    encoder: Any,
-    sentences: Mapping[str, Sequence[Sentence]],
-    names: Sequence[str],
-    seeds: Sequence[int],
-) -> dict[str, Any]:
-    """Return the figures of each property."""
-    training = Training(cfg.probe.steps, cfg.probe.lr, hardware.device(cfg))
-    num_probes = sum(1 if name == "sense" else len(seeds) for name in names) * encoder.num_layers
-    with Bars() as progress:
-        bar = progress.add_task("the encoder reads", total=sum(map(len, sentences.values())))
-        advance = partial(progress.advance, bar)
-        train, test = (encoded(encoder, part, advance) for part in sentences.values())
-        advance = partial(progress.advance, progress.add_task("the probes", total=num_probes))
-        return {
-            name: measure_senses(train, test, advance)
-            if name == "sense"
-            else measure_tags(name, train, test, training, seeds, advance)
-            for name in names
-        }
-
-
 def check(
     cfg: DictConfig,
-) -> tuple[Any, dict[str, Path], dict[str, list[Sentence]], Sequence[str]]:
+) -> tuple[Any, dict[str, Path], dict[str, list[probing.Sentence]], Sequence[str]]:
     """Return the encoder, the files, their sentences, and the names of the properties."""
     paths = {split: inputs.corpus(cfg, [split])[split] for split in ("train", "test")}
     sentences = {}
     for split, path in paths.items():
-        sentences[split] = [*islice(read(path), cfg.probe.max_sentences)]
+        sentences[split] = [*islice(probing.read(path), cfg.probe.max_sentences)]
         if not sentences[split]:
             raise ValueError(f"data.files.{split}: {path} has no sentences")
-    names = properties(sentences["train"], sentences["test"])
+    names = probing.properties(sentences["train"], sentences["test"])
     if not names:
         raise ValueError(
             f"data.files: {paths['train']} and {paths['test']} share no property to probe; both "
@@ -110,7 +85,7 @@ def check(
 
 
 def _about(
-    sentences: Mapping[str, Sequence[Sentence]], names: Sequence[str], hashes: Mapping[str, str]
+    sentences: Mapping[str, Sequence[Any]], names: Sequence[str], hashes: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     """Return each file's hash, its sizes, and the number of labelled words of each property."""
     return {
@@ -118,7 +93,7 @@ def _about(
             "sha256": hashes[split],
             "sentences": len(part),
             "words": sum(len(sentence.words) for sentence in part),
-            "labelled": {name: len(labelled(part, name).rows) for name in names},
+            "labelled": {name: len(probing.labelled(part, name).rows) for name in names},
         }
         for split, part in sentences.items()
     }

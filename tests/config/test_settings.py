@@ -184,7 +184,7 @@ def test_a_path_in_the_home_folder(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     cfg = composed("job=embed", "input='~/in.txt'", "output='~mine.h5'", "outputs_dir='~/runs'")
     expand_home(cfg)
-    assert (cfg.input, cfg.output, cfg.result) == ("/home/me/in.txt", "~mine.h5", None)
+    assert (cfg.input, cfg.output) == ("/home/me/in.txt", "~mine.h5")
     assert cfg.hydra.run.dir.startswith("/home/me/runs/")
     cfg = composed("job=report", "runs=['~/a',b/]", "columns=elmo.mix")
     expand_home(cfg)

@@ -9,7 +9,7 @@ Axes: L layers, N words of training, M of test, D encoder.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +18,15 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.text import Span, tags_to_spans
+from elmo_bench.files import watched
+from elmo_bench.text import tags_to_spans
 
 from ..contract import Encoder
 from ..encode import encode_each
 from .corpora import Sentence
 
 BATCH = 1024  # words per training step of a probe
+Fit = Callable[[Float[Tensor, "N D"], Sequence[str], Float[Tensor, "M D"], int], list[str]]
 
 
 class Text(NamedTuple):
@@ -45,21 +47,13 @@ class Labelled(NamedTuple):
     counts: list[int]
 
 
-class Training(NamedTuple):
-    """Training settings of a probe: Adam steps, initial rate (decays linearly to 0), device."""
-
-    steps: int
-    lr: float
-    device: str
-
-
-def encoded(encoder: Encoder, sentences: Sequence[Sentence], advance: Callable[[], object]) -> Text:
-    """Encode sentences; `advance` is called after each."""
+def encoded(encoder: Encoder, sentences: Sequence[Sentence]) -> Text:
+    """Encode sentences."""
     starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)]).tolist()
     layers = torch.empty(encoder.num_layers, starts[-1], encoder.dim)
-    for number, vectors in encode_each(encoder, [sentence.words for sentence in sentences]):
+    each = encode_each(encoder, [sentence.words for sentence in sentences])
+    for number, vectors in watched(each, "the encoder reads", len(sentences)):
         layers[:, starts[number] : starts[number + 1]] = vectors
-        advance()
     return Text(list(sentences), layers)
 
 
@@ -88,12 +82,7 @@ def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
 
 
 def measure_tags(
-    name: str,
-    train: Text,
-    test: Text,
-    training: Training,
-    seeds: Sequence[int],
-    advance: Callable[[], object],
+    name: str, train: Text, test: Text, fit: Fit, seeds: Sequence[int]
 ) -> dict[str, Any]:
     """Measure a linear classifier of the frozen vectors (Peters et al. 2018, table 6).
 
@@ -107,25 +96,21 @@ def measure_tags(
     def scored(guesses: Sequence[str]) -> dict[str, float]:
         figures = {"accuracy": accuracy(guesses, new.labels)}
         if name in ("chunk", "entity"):
-            figures["f1"] = f1(*(chunks(tags, new.counts) for tags in (guesses, new.labels)))
+            figures["f1"] = f1(guesses, new.labels, new.counts)
         return figures
 
     def figures(layer: int, seed: int) -> dict[str, float]:
         x, y = train.layers[layer, known.rows], test.layers[layer, new.rows]
-        x, y = x.to(training.device), y.to(training.device)
-        mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
-        x, y = (x - mean) / deviation, (y - mean) / deviation
         tags = drawn([*known.words, *new.words], known.labels, seed)
-        guesses = linear(x, [tags[word] for word in known.words], y, training, seed)
-        control = {"control": accuracy(guesses, [tags[word] for word in new.words])}
-        advance()
-        return scored(linear(x, known.labels, y, training, seed)) | control
+        control = fit(x, [tags[word] for word in known.words], y, seed)
+        right = accuracy(control, [tags[word] for word in new.words])
+        return scored(fit(x, known.labels, y, seed)) | {"control": right}
 
     baseline = scored(most_frequent(known.words, known.labels, new.words))
     return _by_layer(baseline, figures, len(train.layers), seeds)
 
 
-def measure_senses(train: Text, test: Text, advance: Callable[[], object]) -> dict[str, Any]:
+def measure_senses(train: Text, test: Text) -> dict[str, Any]:
     """Measure how often the sense whose mean vector is nearest is right (Peters et al. 2018, table
     5).
 
@@ -139,7 +124,6 @@ def measure_senses(train: Text, test: Text, advance: Callable[[], object]) -> di
 
     def figures(layer: int, _: int) -> dict[str, float]:
         x, y = train.layers[layer, known.rows], test.layers[layer, new.rows]
-        advance()
         return {"accuracy": accuracy(nearest(x, known.labels, y, lemmas), correct)}
 
     known_lemmas, numbers = zip(*known.labels, strict=True)
@@ -156,10 +140,10 @@ def _by_layer(
     """Return the figures of the baseline and of each layer and seed, in the format of
     `probe.json`.
     """
-    layers = []
-    for layer in range(num_layers):
-        by_seed = [figures(layer, seed) for seed in seeds]
-        layers.append({name: [of_seed[name] for of_seed in by_seed] for name in by_seed[0]})
+    layers: list[dict[str, list[float]]] = [defaultdict(list) for _ in range(num_layers)]
+    for layer, seed in watched([*product(range(num_layers), seeds)], "the probes"):
+        for name, figure in figures(layer, seed).items():
+            layers[layer][name].append(figure)
     return {"baseline": baseline, "layers": layers}
 
 
@@ -167,22 +151,29 @@ def linear(
     x: Float[Tensor, "N D"],
     tags: Sequence[str],
     new: Float[Tensor, "M D"],
-    training: Training,
     seed: int,
+    *,
+    steps: int,
+    lr: float,
+    device: str = "cpu",
 ) -> list[str]:
-    """Return the tags of new vectors, predicted by multinomial logistic regression.
+    """Return the tags of new vectors, predicted by multinomial logistic regression: so many steps
+    of Adam, whose rate decays linearly from `lr` to 0, on standardised vectors.
 
     The parameters start at 0, so that the seed determines the order of the batches only.
     """
+    x, new = x.to(device), new.to(device)
+    mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
+    x, new = (x - mean) / deviation, (new - mean) / deviation
     kinds = sorted(set(tags))
     numbers = {tag: number for number, tag in enumerate(kinds)}
-    y = torch.tensor([numbers[tag] for tag in tags], device=x.device)
-    model = nn.Linear(x.shape[1], len(kinds), device=x.device)
+    y = torch.tensor([numbers[tag] for tag in tags], device=device)
+    model = nn.Linear(x.shape[1], len(kinds), device=device)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
-    optimizer = torch.optim.Adam(model.parameters(), lr=training.lr)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, training.steps)
-    for batch in islice(_shuffled(len(x), seed), training.steps):
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    for batch in islice(_shuffled(len(x), seed), steps):
         optimizer.zero_grad()
         F.cross_entropy(model(x[batch]), y[batch]).backward()
         optimizer.step()
@@ -212,16 +203,15 @@ def nearest(
     rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row, (lemma, number) in enumerate(senses):
         rows[lemma][number].append(row)
-    default = Counter(number for _, number in senses).most_common(1)[0][0]
     means = {
         lemma: torch.stack([x[of_sense].mean(0) for of_sense in numbers.values()])
         for lemma, numbers in rows.items()
     }
-    guesses = []
-    for lemma, vector in zip(lemmas, new, strict=True):
+    guesses = [Counter(number for _, number in senses).most_common(1)[0][0]] * len(lemmas)
+    for k, (lemma, vector) in enumerate(zip(lemmas, new, strict=True)):
         if lemma in means:
             best = int(F.cosine_similarity(means[lemma], vector[None]).argmax())
-        guesses.append([*rows[lemma]][best] if lemma in means else default)
+            guesses[k] = [*rows[lemma]][best]
     return guesses
 
 
@@ -247,20 +237,18 @@ def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, A
     return {word: labels[number] for word, number in zip(types, numbers, strict=True)}
 
 
-def chunks(tags: Sequence[str], counts: Sequence[int]) -> set[Span]:
-    """Return the chunks in the tags of all sentences, one after the other, of so many tags each.
-
-    Positions count one more O after each sentence, so that no chunk crosses its end.
-    """
-    rest = iter(tags)
-    return {*tags_to_spans([tag for n in counts for tag in (*islice(rest, n), "O")])}
-
-
 def accuracy(guesses: Sequence[Any], labels: Sequence[Any]) -> float:
     """Return the share of correct guesses."""
     return float(np.mean([a == b for a, b in zip(guesses, labels, strict=True)]))
 
 
-def f1(ours: set[Span], gold: set[Span]) -> float:
-    """Return F1 of whole chunks, as in conlleval; 0 if there are none."""
+def f1(guesses: Sequence[str], labels: Sequence[str], counts: Sequence[int]) -> float:
+    """Return F1 of whole chunks, as in conlleval, from the tags of all sentences, one after the
+    other, of so many tags each; 0 if there are none.
+    """
+    parts = []
+    for tags in (guesses, labels):  # an O after each sentence, so that no chunk crosses its end
+        rest = iter(tags)
+        parts.append({*tags_to_spans([tag for n in counts for tag in (*islice(rest, n), "O")])})
+    ours, gold = parts
     return 2 * len(ours & gold) / max(1, len(ours) + len(gold))
