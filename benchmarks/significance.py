@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from elmo_bench.report.significance import by_cluster, figure, largest_p, unpaired_variance
+from elmo_bench.report.significance import by_cluster, figure, largest_p, unpaired_scales
 
 RUNS = ((2, 2), (3, 3), (5, 5), (10, 10), (10, 5), (5, 2), (10, 2))
 LEVELS = (0.05, 0.0025)
@@ -128,7 +128,7 @@ def p_of(setting: Setting, seed: int) -> float:
         numbers = clusters(setting)
         ours, theirs = by_cluster(ours, numbers), by_cluster(theirs, numbers)
     difference = float(figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean())
-    return largest_p(difference, unpaired_variance(ours, theirs).scales)
+    return largest_p(difference, unpaired_scales(ours, theirs))
 
 
 def rejections(setting: Setting, repeats: int) -> tuple[float, ...]:

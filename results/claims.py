@@ -13,16 +13,17 @@ from pydantic import BaseModel, ValidationError, model_validator
 from elmo_bench.files import Positive
 from elmo_bench.report.comparison import Comparison, Correction, Question, compared
 from elmo_bench.report.grid import Grid
-from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, corrected_p, p_value, points
+from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
 from elmo_bench.report.names import NONE, name, task_titles
-from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test
-from elmo_bench.report.table import grouped, hidden_keys, order
+from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test, reach
+from elmo_bench.report.table import grouped, hidden_keys, is_measured, order
 from elmo_bench.runs import WITHIN, Key, Run, below, full_keys, other_files, varies, where
 
 CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
 NOT_RUN = "not run"
 VERDICTS = (CONFIRMED, NOT_REPRODUCED, UNDECIDED, PRELIMINARY, NOT_RUN)
 CORPUS = ["task.name", "data.name"]
+MISSING = object()  # equals no setting
 
 
 class Claim(BaseModel, extra="forbid", strict=True):
@@ -127,21 +128,39 @@ def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Ite
             if why := other_files([*sides[0], *sides[1]], CORPUS):
                 raise ValueError(f"{key}: {why}")
             comparison = compared(*sides, None, "test")
-            said = [*(comparison.flaw or ())[:1], *_differing_settings(finding)]
+            untested = [f"no test, since {comparison.flaw[0]}"] if comparison.flaw else []
+            said = [*untested, *_differing_settings(finding)]
             finding = finding._replace(
                 verdict=UNDECIDED, comparison=comparison, flaw="; ".join(said)
             )
         yield finding
 
 
+def conditions_on(run: Run, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are asked of a run.
+
+    A value may differ by corpus, {wikigold: 1, sst: 0.5}; a corpus that is missing there has no
+    runs. `task` stands for the task's own value: elmo.l2=task is task.elmo.l2.
+    """
+    asked = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            value = value.get(run.settings.get("data.name"), MISSING)
+        asked[key] = run.settings.get(f"task.{key}", value) if value == "task" else value
+    return asked
+
+
+def _has(run: Run, values: Mapping[str, Any]) -> bool:
+    """Whether a run has these values; a key that it lacks, or that has no effect, has any value."""
+    known = {key for key in run.settings if key not in run.idle}
+    asked = conditions_on(run, values).items()
+    return bool(where([run], {k: v for k, v in asked if {k, f"{k}.name"} & known}))
+
+
 def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key, list[Run]]:
     """Return the runs that have these values, by row, one for each seed."""
     full_keys(runs, [*values], key)
-    chosen = [
-        run
-        for run in where(runs, values, strict=False)
-        if any(metric.startswith("test/") for metric in run.metrics)
-    ]
+    chosen = [run for run in runs if is_measured(run, "test") and _has(run, values)]
     if hidden := hidden_keys(chosen, CORPUS):
         raise ValueError(
             f"{key}: runs of the same {' and '.join(CORPUS)} differ in {hidden}: select some "
@@ -224,12 +243,12 @@ def equal_within(test: Test, region: float) -> bool | None:
     """
     if test.p is None or test.is_preliminary:
         return None
-    return bool(abs(test.difference) + test.reach(2 * LEVEL) < region)
+    return bool(abs(test.difference) + reach(test.scales, 2 * LEVEL) < region)
 
 
 def _least(test: Test) -> float:
     """Return the lower one-sided 95 % confidence bound of the difference."""
-    return test.difference - test.reach(2 * LEVEL)
+    return test.difference - reach(test.scales, 2 * LEVEL)
 
 
 def summary(results: Sequence[Finding]) -> Grid:
@@ -246,7 +265,6 @@ def summary(results: Sequence[Finding]) -> Grid:
         "claims: on how many corpora these runs confirm them",
         ["claim", "source", "expected", *shown],
         rows,
-        set(),
         3,
         caption=(
             "Confirmed and not reproduced: by a significant difference (p (Holm) below "
@@ -271,26 +289,15 @@ def details(results: Sequence[Finding]) -> Grid:
     for finding, comparison in compared:
         row_name = name(CORPUS, finding.row, titles) if finding.row else NONE
         runs = f"{len(finding.ours)} + {len(finding.theirs)}"
-        rows.append([finding.claim.title, row_name, *_figures(comparison), runs, finding.verdict])
+        rows.append([finding.claim.title, row_name, *tested(comparison), runs, finding.verdict])
         notes += [f"{finding.claim.title}, {row_name}: {finding.flaw}"] if finding.flaw else []
-    heads = ["difference", "95 % interval", "p", "p (Holm)", "smallest found", "runs", "verdict"]
     return Grid(
         "claims: each comparison",
-        ["claim", "corpus", *heads],
+        ["claim", "corpus", *TESTED, "runs", "verdict"],
         rows,
-        set(),
         2,
         caption=(
             f"Points. {ABOUT_TESTS} {ABOUT_SMALLEST} The interval is not corrected."
             f"{''.join(f' {note}.' for note in notes)}"
         ),
     )
-
-
-def _figures(comparison: Comparison) -> list[str]:
-    test, difference = comparison.test, points(comparison.difference, signed=True)
-    if test is None:
-        return [difference, *[""] * 4]
-    interval = " to ".join(points(end, signed=True) for end in test.interval)
-    p, holm = p_value(test.p), corrected_p(comparison)
-    return [difference, interval, p, holm, points(test.detectable)]

@@ -14,7 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import blocks
 import claims
@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from elmo_bench import report as reports
 from elmo_bench.config.settings import Section, Table
 from elmo_bench.files import File, Folder, Positive, Text, atomic
-from elmo_bench.report import Built, as_list, build_tables, checked_outputs, escape, write_files
+from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.report.grids import by_cell
 from elmo_bench.report.labels import titled
@@ -111,7 +111,7 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
         for picture, title in pictures.items():
             if title in built.by_title:
                 write_files([Path(picture)], built.by_title[title], built.origin, title)
-    write_files(outputs, built.reports, built.origin, settings["title"])
+    write_files(outputs, built.every, built.origin, settings["title"])
 
 
 def _check(section: type[Section], settings: Mapping[str, Any], place: str = "") -> None:
@@ -134,26 +134,55 @@ def _check_table(title: str, table: Mapping[str, Any]) -> None:
     _check(Table, _of_report(table), f"tables.{title}.")
 
 
+class Built(NamedTuple):
+    """The reports and the number of failed runs of each table that has runs, by title."""
+
+    by_title: dict[str, list[reports.Report]]
+    failed: dict[str, int]
+
+    @property
+    def every(self) -> list[reports.Report]:
+        return [each for several in self.by_title.values() for each in several]
+
+    @property
+    def origin(self) -> reports.Origin:
+        return reports.Origin(failed=sum(self.failed.values()))
+
+
 def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
     """Return the reports of all tables and the findings on claims, p corrected for both."""
     asked = claims.read(settings["claims"], settings["equal_within"])
-    tables = {title: _with_usual(table, settings) for title, table in settings["tables"].items()}
-    built = build_tables({**settings, "tables": tables}, choice=comparable)
-    for title, table in tables.items():
-        _warn_of_corpora(built.runs, title, table["where"])
-    findings = claims.findings(built.runs, asked, settings["usual"])
+    runs, unfinished = build.read(settings)
+    built = Built({}, {})
+    for title, of_title in settings["tables"].items():
+        try:
+            table = build.completed(settings, title, _with_usual(of_title, settings))
+            _warn_of_corpora(runs, title, table["where"])
+            failed = _matching(unfinished, table)
+            if chosen := comparable(_matching(runs, table), table):
+                built.by_title[title] = build.reports_of(chosen, failed, title, table)
+                built.failed[title] = len(failed)
+        except ValueError as error:
+            raise ValueError(f"tables.{title}: {error}") from error
+    findings = claims.findings(runs, asked, settings["usual"])
     tested = [finding.comparison for finding in findings if finding.comparison]
-    tested += reports.comparisons_of(built.reports)
+    tested += reports.comparisons_of(built.every)
     correct = reports.families(tested, claims.primary(findings))
-    return built.corrected(correct), claims.decided(findings, correct)
+    by_title = {key: reports.corrected(each, correct) for key, each in built.by_title.items()}
+    return built._replace(by_title=by_title), claims.decided(findings, correct)
 
 
-def comparable(
-    runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str], baseline: Key | None
-) -> list[Run]:
+def _matching(runs: Iterable[Run], table: Mapping[str, Any]) -> list[Run]:
+    """Return the runs that match the conditions of a table."""
+    asked = [(run, claims.conditions_on(run, table["where"])) for run in runs]
+    return [run for run, where in asked if build.matching([run], {**table, "where": where})]
+
+
+def comparable(runs: Sequence[Run], table: Mapping[str, Any]) -> list[Run]:
     """Return the runs of rows that have runs of two columns or more; none without a run of the
-    baseline. `rows` and `baseline` are as in a report.
+    baseline.
     """
+    rows, columns, baseline = (table[key] for key in ("rows", "columns", "baseline"))
     if not runs:
         return []
     columns = full_keys(runs, columns, "columns")
@@ -166,13 +195,14 @@ def comparable(
     return [run for run in runs if len(columns_of[values(run, rows)]) > 1]
 
 
-def _warn_of_corpora(runs: list[Run], title: str, conditions: Mapping[str, object]) -> None:
+def _warn_of_corpora(runs: Sequence[Run], title: str, conditions: Mapping[str, Any]) -> None:
     """Say which corpora a table leaves out because a setting has no value for them."""
     for key, value in conditions.items():
         if not isinstance(value, Mapping):
             continue
         others = {other: conditions[other] for other in conditions if other != key}
-        corpora = {str(run.settings.get("data.name", NOTHING)) for run in where(runs, others)}
+        found = (run for run in runs if where([run], claims.conditions_on(run, others)))
+        corpora = {str(run.settings.get("data.name", NOTHING)) for run in found}
         if missing := sorted(corpora - value.keys()):
             shown = ", ".join(missing)
             log.warning("%s: %s has no value for %s: the table has none of it", title, key, shown)

@@ -44,7 +44,7 @@ def diff(cfg: DictConfig) -> None:
     """
     output, difference = check(cfg)
     if output:
-        write_text(output, differences.as_page(difference.shared()))
+        write_text(output, differences.as_page(difference))
         log.info("written: %s", output)
     # Print last: if the reader closes the pipe (`| head`), the process ends here.
     differences.show(Console(emoji=False), difference, cfg.limit)

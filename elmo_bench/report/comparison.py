@@ -15,7 +15,7 @@ from .significance import LEVEL, Test, compare, figure, holm, with_power
 
 # The runs of both sides, in any order, the metric and the split.
 Question = tuple[frozenset[frozenset[str]], str, str]
-Flaw = tuple[str, str]  # what is wrong with a comparison, and the folder of a run behind it
+Flaw = tuple[str, str]  # why there is no test, and the folder of a run behind it
 SPLITS = ("dev", "test")
 EXACT = 1e-6  # a figure differs from that of its counts by less: rounding in float32
 
@@ -23,7 +23,7 @@ EXACT = 1e-6  # a figure differs from that of its counts by less: rounding in fl
 class Comparison(NamedTuple):
     """A system compared with its baseline, in fractions of 1.
 
-    `test` is None if the runs' examples cannot be compared.
+    `test` is None if the runs' examples cannot be compared; `flaw` says why.
     """
 
     difference: float
@@ -65,14 +65,13 @@ def compared(
     examples = [examples_of(run, metric, split) for run in every]
     counts = [each for each in examples if each is not None]
     if flaw := _incomparable(every, examples, split):
-        return plain._replace(flaw=(f"no test, since {flaw[0]}", flaw[1]))
+        return plain._replace(flaw=flaw)
     rows = np.stack([each.rows for each in counts])
     test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
     if not test.error:
-        why = "no test, since the difference varies neither with seeds nor with examples"
+        why = "the difference varies neither with seeds nor with examples"
         return plain._replace(flaw=(why, ""))
-    copies = _copies(runs, counts) or _copies(base, counts[len(runs) :])
-    return plain._replace(test=test._replace(unit=counts[0].unit), flaw=copies)
+    return plain._replace(test=test._replace(unit=counts[0].unit))
 
 
 def metric_of(run: Run, metric: str | None) -> str:
@@ -126,17 +125,6 @@ def size(counts: Counts) -> str:
     return examples if counts.unit == "cluster" else f"{examples} {units}"
 
 
-def _copies(runs: Sequence[Run], counts: Iterable[Counts]) -> Flaw | None:
-    """Return a flaw if two runs of a side have the same figures, mix and counts."""
-    first: dict[tuple[str, str, bytes], Run] = {}
-    for run, each in zip(runs, counts, strict=False):
-        same = first.setdefault((repr(run.metrics), repr(run.mix), each.rows.tobytes()), run)
-        if same is not run:
-            why = f"seeds {same.seed} and {run.seed} have the same figures and counts"
-            return f"{why}: if one is a copy, too many runs are counted", short(run.folder)
-    return None
-
-
 def _incomparable(runs: Sequence[Run], counts: Sequence[Counts | None], split: str) -> Flaw | None:
     """Return the reason why the counts of runs cannot be compared; None if they can."""
     first = counts[0]
@@ -167,16 +155,16 @@ def families(comparisons: Iterable[Comparison], primary: Collection[Question] = 
         test, question = each.test, each.question
         if question and test and test.p is not None and not test.is_preliminary:
             ps[question[-1], question in primary][question] = test.p
-    by_question = {
+    corrected = {
         question: (p_holm, len(family))
         for family in ps.values()
         for question, p_holm in zip(family, holm([*family.values()]), strict=True)
     }
 
     def correct(comparison: Comparison) -> Comparison:
-        if comparison.test is None or comparison.question not in by_question:
+        if comparison.test is None or comparison.question not in corrected:
             return comparison
-        p_holm, size = by_question[comparison.question]
+        p_holm, size = corrected[comparison.question]
         test = with_power(comparison.test, size)
         return comparison._replace(test=test, p_holm=p_holm, family=size)
 

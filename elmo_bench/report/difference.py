@@ -26,11 +26,14 @@ from .writers import Terminal, html_table
 SIDES = ("A", "B")
 GENERATOR = "elmo-bench diff"  # job=diff overwrites only files with this mark
 LONG = 300  # characters; the terminal cuts longer texts
-CAPTION = (
+SETTINGS = (
+    f"{NOTHING}: not there, or without effect in this run. inputs.*: the hash of a file that the "
+    "run read. Settings that change no figure are left out."
+)
+EXAMPLES = (
     "An example's words, with | between its sentences; what is right (gold) and what each run "
     "says, first what not all three have; and how well each run does on it, percent."
 )
-HEADS = ("example", "words", "gold", "A says", "B says", *SIDES)
 
 
 class Difference(NamedTuple):
@@ -51,13 +54,8 @@ class Difference(NamedTuple):
     def title(self) -> str:
         """The task and the corpus."""
         run = self.runs[0]
-        task = task_titles([run])[run.task]
-        return f"{task} on {run.settings.get('data.name', 'a corpus')}: where two runs differ"
-
-    def shared(self) -> "Difference":
-        """Return the same without this machine's folders, for files that may be shared."""
-        a, b = (replace(run, config=portable(run.config)) for run in self.runs)
-        return self._replace(runs=(a, b), note=portable(self.note))
+        corpus = run.settings.get("data.name", "a corpus")
+        return f"{task_titles([run])[run.task]} on {corpus}: where two runs differ"
 
 
 def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
@@ -92,39 +90,29 @@ def lines(difference: Difference) -> list[str]:
 
 def tables(difference: Difference) -> list[Grid]:
     """Return tables of differing settings, of figures, and of differing examples, if not empty."""
-    parts = settings(difference), figures(difference), examples(difference)
+    parts = settings(difference.runs), figures(difference), examples(difference)
     return [grid for grid in parts if grid.rows]
 
 
-def settings(difference: Difference) -> Grid:
+def settings(runs: tuple[Run, Run]) -> Grid:
     """Return a table of the settings that differ and change figures, and of differing code."""
-    runs = difference.runs
     keys = [*distinguishing(runs, []), "seed", *sorted(runs[0].acting | runs[1].acting)]
     rows = [[key, *(text(values(run, [key])[0]) for run in runs)] for key in dict.fromkeys(keys)]
     code = [{"commit": run.commit, "device": run.device, **run.versions} for run in runs]
-    for key in code[0] | code[1]:
-        rows.append([key, *(versions.get(key) or NOTHING for versions in code)])
-    return Grid(
-        "Settings that differ",
-        ["setting", *SIDES],
-        [row for row in rows if row[1] != row[2]],
-        set(),
-        3,
-        caption=f"{NOTHING}: not there, or without effect in this run. inputs.*: the hash of a "
-        "file that the run read. Settings that change no figure are left out.",
-    )
+    rows += [[key, *(each.get(key) or NOTHING for each in code)] for key in code[0] | code[1]]
+    differing = [row for row in rows if row[1] != row[2]]
+    return Grid("Settings that differ", ["setting", *SIDES], differing, 3, SETTINGS)
 
 
 def figures(difference: Difference) -> Grid:
     """Return a table of both runs' figures on the split: over all labels, then of each label."""
     ours, theirs = (run.metrics for run in difference.runs)
-    split = f"{difference.split}/"
-    keys = [key for key in ours if key in theirs and key.startswith(split)]
+    keys = [key for key in ours if key in theirs and key.startswith(f"{difference.split}/")]
     rows = [
         [key, points(ours[key]), points(theirs[key]), points(theirs[key] - ours[key], signed=True)]
         for key in sorted(keys, key=lambda key: key.count("/") > 1)
     ]
-    return Grid("Figures, percent", ["figure", *SIDES, "B − A"], rows, set(), 1)
+    return Grid("Figures, percent", ["figure", *SIDES, "B − A"], rows, 1)
 
 
 def examples(difference: Difference) -> Grid:
@@ -135,15 +123,10 @@ def examples(difference: Difference) -> Grid:
         for number in map(int, np.argsort(-abs(a - b), kind="stable"))
         if a[number] != b[number]
     ]
-    heads = HEADS if texts else ("example", *SIDES)
-    return Grid(
-        f"{counted_noun(len(rows), 'example')} on which A and B differ",
-        [*heads],
-        rows,
-        set(),
-        len(heads) - 2,
-        caption=CAPTION if texts else "The number of an example, in the corpus's order.",
-    )
+    about = ["example", *["words", "gold", "A says", "B says"] * bool(texts)]
+    title = f"{counted_noun(len(rows), 'example')} on which A and B differ"
+    caption = EXAMPLES if texts else "The number of an example, in the corpus's order."
+    return Grid(title, [*about, *SIDES], rows, len(about), caption)
 
 
 def show(console: Console, difference: Difference, limit: int | None = None) -> None:
@@ -162,7 +145,11 @@ def _cut(text: str) -> str:
 
 
 def as_page(difference: Difference) -> str:
-    """Return the tables as one self-contained HTML page."""
+    """Return the tables as one self-contained HTML page, without this machine's folders, since it
+    may be shared.
+    """
+    a, b = (replace(run, config=portable(run.config)) for run in difference.runs)
+    difference = difference._replace(runs=(a, b), note=portable(difference.note))
     about = "".join(f'<p class="lead">{escape.xml(line)}</p>' for line in lines(difference))
     body = "".join(map(html_table, tables(difference)))
     return html(GENERATOR, "Two runs of elmo-bench", difference.title, about, body)

@@ -5,25 +5,16 @@ from typing import NamedTuple
 
 
 class Grid(NamedTuple):
-    """A table of texts.
-
-    Args:
-        bold: (row, column) of each bold cell.
-        left: the number of leading columns that hold names; the others hold figures.
-        caption: an explanation of the rows and marks.
-        bold_is: the meaning of bold.
-        spare: heads of the columns that a narrow terminal omits, in this order.
-
-    """
+    """A table of texts."""
 
     title: str
     heads: list[str]
     rows: list[list[str]]
-    bold: set[tuple[int, int]]
-    left: int
-    caption: str = ""
-    bold_is: str = ""
-    spare: tuple[str, ...] = ()
+    left: int  # the number of leading columns that hold names; the others hold figures
+    caption: str = ""  # explains the rows and marks
+    bold: Collection[tuple[int, int]] = ()  # row and column of each bold cell
+    bold_is: str = ""  # the meaning of bold
+    spare: tuple[str, ...] = ()  # heads of the columns that a narrow terminal omits, in this order
 
     @property
     def about(self) -> str:

@@ -10,7 +10,7 @@ from .labels import labels_of, title
 from .names import axis
 from .published import paper_corpus
 from .significance import FEWEST, LEVEL, PRELIMINARY
-from .table import Cell, Report, comparisons_of, is_best
+from .table import Cell, Report, comparisons_of
 
 MEANS = "percent: mean ± standard deviation (runs)"
 ERRORS, SMALLEST = "errors removed", "smallest found"
@@ -23,6 +23,7 @@ ABOUT_SMALLEST = (
     f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples find (p "
     f"(Holm) below {LEVEL}) in 80 % of cases."
 )
+TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
 def tables(report: Report) -> dict[str, Grid]:
@@ -49,35 +50,43 @@ def means(report: Report) -> Grid:
         rows = [(cell, [score(cell)]) for cell in report.cells]
         caption = _caption(report, "A row is a way to train.")
         return _best_bold(report, by_cell(report, rows, ["mean"], title(report, MEANS), caption))
-    cells = [[row.get(column) for column in report.heads] for row in report.by_row.values()]
-    left = len(labels.heads)
-    stars = any(star(cell) for row in cells for cell in row)
-    marks = f"*: differs from {_base(report)}, p (Holm) below {LEVEL}." if stars else ""
+    left, has_stars = (
+        len(labels.heads),
+        any(each.is_significant for each in comparisons_of([report])),
+    )
+    axes = f"Rows: {_axes(labels.keys)}. Columns: {_axes(report.columns)}."
+    marks = f"*: differs from {_base(report)}, p (Holm) below {LEVEL}." if has_stars else ""
+    bold = {
+        (number, left + report.heads.index(column))
+        for number, (row, cells) in enumerate(report.by_row.items())
+        for column, cell in cells.items()
+        if report.is_best(cell, row)
+    }
     return Grid(
         title(report, MEANS),
         [*labels.heads, *(labels.columns[column] for column in report.heads)],
         [
-            [*labels.rows[key], *(score(cell) + star(cell) for cell in row)]
-            for key, row in zip(report.by_row, cells, strict=True)
+            [*labels.rows[row], *(_marked(cells.get(column)) for column in report.heads)]
+            for row, cells in report.by_row.items()
         ],
-        {
-            (number, left + k)
-            for number, row in enumerate(cells)
-            for k, cell in enumerate(row)
-            if cell and is_best(cell, filter(None, row))
-        },
         left,
-        caption=_caption(
-            report, f"Rows: {_axes(labels.keys)}. Columns: {_axes(report.columns)}.", marks
-        ),
-        bold_is="the best mean of its row" + " and task" * ("task.name" in report.columns),
+        _caption(report, axes, marks),
+        bold,
+        "the best mean of its row" + " and task" * ("task.name" in report.columns),
     )
+
+
+def _marked(cell: Cell | None) -> str:
+    """Return a cell's score, with a star if it differs significantly from the baseline."""
+    if cell is None:
+        return ""
+    return score(cell) + "*" * bool(cell.comparison and cell.comparison.is_significant)
 
 
 def _best_bold(report: Report, grid: Grid) -> Grid:
     """Mark the best means, in the first column of figures."""
     heads = labels_of(report).heads
-    bold = {(number, grid.left) for number, cell in enumerate(report.cells) if cell.best}
+    bold = {(number, grid.left) for number, cell in enumerate(report.cells) if report.is_best(cell)}
     same = f" of the same {listed(heads)}" if heads else ""
     return grid._replace(bold=bold, bold_is=f"the best mean{same}")
 
@@ -102,7 +111,7 @@ def _caption(report: Report, *sentences: str) -> str:
 def _sizes(report: Report) -> str:
     """Return a sentence with the numbers of examples, by corpus if they differ."""
     sizes = {
-        (str(cell.runs[0].settings.get("data.name", cell.task)), cell.size): None
+        (str(cell.runs[0].settings.get("data.name", cell.runs[0].task)), cell.size)
         for cell in report.cells
         if cell.size
     }
@@ -122,53 +131,43 @@ def by_cell(
     labels = labels_of(report)
     texts = [[*labels.rows[cell.row], labels.columns[cell.column], *each] for cell, each in rows]
     keys = [*labels.heads, _axes(report.columns)]
-    grid = Grid(title, [*keys, *heads], texts, set(), len(keys), caption=caption)
+    grid = Grid(title, [*keys, *heads], texts, len(keys), caption)
     columns = range(grid.left, len(grid.heads))
     return without(grid, {c for c in columns if not any(row[c] for row in grid.rows)})
 
 
 def differences(report: Report) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
-    heads = ["mean", "difference", "95 % interval", "p", "p (Holm)", SMALLEST, ERRORS]
     tests = [comparison.test for comparison in comparisons_of([report])]
     has_smallest = any(test and test.detectable is not None for test in tests)
-    grid = by_cell(
+    rows = [
+        (cell, [score(cell), *tested(compared), points(compared.error_reduction)])
+        if (compared := cell.comparison)
+        else (cell, [score(cell), *[""] * 6])
+        for cell in report.cells
+    ]
+    caption = _caption(
         report,
-        [(cell, [score(cell), *_difference(cell.comparison)]) for cell in report.cells],
-        heads,
-        title(report, f"{MEANS}, and its difference to {_base(report)}"),
-        _caption(
-            report,
-            f"A row is a way to train; the difference is to {_base(report)}, in points, above 0 if "
-            "the row is better.",
-            ABOUT_TESTS,
-            ABOUT_SMALLEST if has_smallest else "",
-            "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
-        ),
+        f"A row is a way to train; the difference is to {_base(report)}, in points, above 0 if "
+        "the row is better.",
+        ABOUT_TESTS,
+        ABOUT_SMALLEST if has_smallest else "",
+        "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
     )
+    what = title(report, f"{MEANS}, and its difference to {_base(report)}")
+    grid = by_cell(report, rows, ["mean", *TESTED, ERRORS], what, caption)
     return _best_bold(report, grid)._replace(spare=(ERRORS, SMALLEST, "p"))
 
 
-def _difference(comparison: Comparison | None) -> list[str]:
-    """Return the figures of a comparison for `differences`."""
-    if comparison is None:
-        return [""] * 6
-    test = comparison.test
-    return [
-        points(comparison.difference, signed=True),
-        " to ".join(points(end, signed=True) for end in test.interval) if test else "",
-        p_value(test.p if test else None),
-        corrected_p(comparison),
-        points(test.detectable if test else None),
-        points(comparison.error_reduction),
-    ]
-
-
-def corrected_p(comparison: Comparison) -> str:
-    """Return p (Holm), with a star if it is below 5 %."""
-    if comparison.is_preliminary:
-        return PRELIMINARY
-    return p_value(comparison.p_holm) + "*" * comparison.is_significant
+def tested(comparison: Comparison) -> list[str]:
+    """Return the figures of a comparison for the columns of TESTED."""
+    test, difference = comparison.test, points(comparison.difference, signed=True)
+    if test is None:
+        return [difference, *[""] * 4]
+    interval = " to ".join(points(end, signed=True) for end in test.interval)
+    holm = p_value(comparison.p_holm) + "*" * comparison.is_significant
+    shown = PRELIMINARY if comparison.is_preliminary else holm
+    return [difference, interval, p_value(test.p), shown, points(test.detectable)]
 
 
 def paper(report: Report) -> Grid:
@@ -191,27 +190,19 @@ def _published(report: Report, cell: Cell) -> list[str]:
     """Return a cell's figures for `paper`: ours, the paper's, the errors removed by each, and the
     corpus.
     """
-    ours = cell.comparison.error_reduction if cell.comparison else None
-    base = report.base(cell.row) if cell.comparison else None
-    theirs = None
-    if base and base.published is not None:
-        theirs = ((cell.published or 0.0) - base.published) / (1 - base.published)
+    ours = theirs = None
+    if cell.comparison and (base := report.base(cell.row)):
+        ours = cell.comparison.error_reduction
+        if base.published is not None and cell.published is not None:
+            theirs = (cell.published - base.published) / (1 - base.published)
     figures = map(points, (cell.published, ours, theirs))
     return [score(cell), *figures, paper_corpus(cell.runs[0])]
 
 
-def score(cell: Cell | None) -> str:
+def score(cell: Cell) -> str:
     """Format a cell in percent: mean ± standard deviation (runs)."""
-    if cell is None:
-        return ""
     spread = "" if cell.deviation is None else f" ± {100 * cell.deviation:.2f}"
     return f"{points(cell.mean)}{spread} ({len(cell.runs)})"
-
-
-def star(cell: Cell | None) -> str:
-    """Return "*" if the cell differs significantly from the baseline, else ""."""
-    comparison = cell and cell.comparison
-    return "*" if comparison and comparison.is_significant else ""
 
 
 def points(value: float | None, *, signed: bool = False) -> str:

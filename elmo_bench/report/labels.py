@@ -1,6 +1,6 @@
 """Display names of a report's settings and figures."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from .table import Report
 class Labels(NamedTuple):
     """Display names of a report's settings and figures."""
 
-    titles: Mapping[str, str]  # of tasks
     constant: str  # the settings that all rows share
     keys: list[str]  # the row keys that vary
     heads: list[str]  # the heads of the columns of row names
@@ -34,28 +33,24 @@ def labels_of(report: Report) -> Labels:
     shares = {run.settings.get("fraction", 1) for run in report.runs}
     if len(shares) == 1 and shares != {1} and "fraction" not in report.keys:
         constant["fraction"] = shares.pop()
-    columns = [_values(key, column, titles) for key, column in varying.items()]
+    columns = []
+    for key, column in varying.items():
+        of_tasks = titles if key == "task.name" else {}
+        words = [of_tasks.get(text(one)) or value(key, one) for one in column]
+        # As they are written where two have one name.
+        columns.append(words if len({*words}) == len({*column}) else [*map(text, column)])
     by_task = {titles[run.task]: metric_title(run, report.metric) for run in report.runs}
-    figures = sorted({*by_task.values()})
+    figures = {*by_task.values()}
     shown = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
     return Labels(
-        titles=titles,
         constant=name([*constant], [*constant.values()], titles),
         keys=[*varying],
         heads=[*map(axis, varying)],
         rows={row: [column[k] for column in columns] for k, row in enumerate(rows)},
         columns=names(report.columns, report.heads, titles),
-        figure=figures[0] if len(figures) == 1 else "figures",
+        figure=min(figures) if len(figures) == 1 else "figures",
         each=f"Figures: {shown}." if len(figures) > 1 else "",
     )
-
-
-def _values(key: str, settings: Sequence[Hashable], titles: Mapping[str, str]) -> list[str]:
-    """Return display names for the values of a key, as they are written where two have one name."""
-    of_tasks = titles if key == "task.name" else {}
-    words = [of_tasks.get(text(one)) or value(key, one) for one in settings]
-    is_unique = len({*words}) == len({*settings})
-    return words if is_unique else [*map(text, settings)]
 
 
 def title(report: Report, what: str) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeGuard
 from elmo_bench.files import listed
 from elmo_bench.runs import NOTHING, Key, Run, text
 
+Words = Mapping[Hashable, str]  # display names of values
 NONE = "–"  # display of NOTHING in a table
 BASELINE = "no encoder"
 
@@ -21,11 +22,31 @@ class Setting(NamedTuple):
     """Display names of a config key, as the head of a column, for its values, and in a phrase."""
 
     axis: str
-    words: Mapping[Hashable, str] = {}  # display names of certain values
+    words: Mapping[Hashable, str] = {}
     phrase: str = ""  # a phrase with the value at {}; default: "AXIS = {}"
     silent: Key = ()  # usual values, which a phrase may omit
 
 
+LAYERS: Words = {
+    "none": BASELINE,
+    "all": "all layers",
+    "top": "top layer",
+    "uniform": "mean of the layers",
+}
+DIRECTIONS: Words = {
+    None: "both directions",
+    ("forward",): "forward alone",
+    ("backward",): "backward alone",
+}
+NORMS: Words = {"none": "no norm", "batch": "batch norm", "word": "norm by word"}
+FINETUNING: Words = {
+    "none": "frozen",
+    "full": "fine-tuned",
+    "gradual": "fine-tuned layer by layer",
+    "lora": "LoRA",
+}
+ADAPTED: Words = {True: "adapted to the task's text", False: "not adapted"}
+PRETRAINED: Words = {True: "pretrained", False: "random weights"}
 SETTINGS: dict[str, Setting] = {
     "task.name": Setting("task", phrase="{}"),
     "data.name": Setting("corpus", phrase="{}"),
@@ -34,71 +55,21 @@ SETTINGS: dict[str, Setting] = {
     "fraction": Setting("share of the training set", phrase="{} of training"),
     "vocab.vectors": Setting("word vectors", {None: "no word vectors"}, "{}"),
     "encoder.name": Setting("encoder", {"none": BASELINE}, "{}"),
-    "encoder.pretrained": Setting(
-        "weights", {True: "pretrained", False: "random weights"}, silent=(True,)
-    ),
-    "encoder.directions": Setting(
-        "directions",
-        {None: "both directions", ("forward",): "forward alone", ("backward",): "backward alone"},
-        silent=(None,),
-    ),
-    "elmo.mix": Setting(
-        "layers",
-        {
-            "none": BASELINE,
-            "all": "all layers",
-            "top": "top layer",
-            "uniform": "mean of the layers",
-        },
-        "{}",
-    ),
+    "encoder.pretrained": Setting("weights", PRETRAINED, silent=(True,)),
+    "encoder.directions": Setting("directions", DIRECTIONS, silent=(None,)),
+    "elmo.mix": Setting("layers", LAYERS, "{}"),
     "elmo.at": Setting("place", phrase="at {}"),
     "elmo.l2": Setting("λ"),
     "elmo.dropout": Setting("dropout of ELMo's vectors", phrase="dropout {}"),
     "elmo.mix_lr": Setting("learning rate of the mix", {None: "the task's"}, silent=(None,)),
-    "elmo.norm": Setting(
-        "norm", {"none": "no norm", "batch": "batch norm", "word": "norm by word"}
-    ),
-    "finetune.name": Setting(
-        "training",
-        {
-            "none": "frozen",
-            "full": "fine-tuned",
-            "gradual": "fine-tuned layer by layer",
-            "lora": "LoRA",
-        },
-    ),
-    "elmo.adapt": Setting(
-        "adapted", {True: "adapted to the task's text", False: "not adapted"}, silent=(False,)
-    ),
+    "elmo.norm": Setting("norm", NORMS),
+    "finetune.name": Setting("training", FINETUNING),
+    "elmo.adapt": Setting("adapted", ADAPTED, silent=(False,)),
 }
 
 
 def _setting(key: str) -> Setting:
     return SETTINGS.get(key) or Setting(key.removesuffix("._target_").removesuffix(".name"))
-
-
-def _written(key: str, value: Hashable) -> str:
-    """Return a value without the folder of a file or the module of a class, a number without an
-    exponent if possible, and numbers of layers as such.
-
-    >>> _written("elmo.l2", 1e-05), _written("rnn._target_", "nn.Gru"), _written("fraction", 0.1)
-    ('0.00001', 'Gru', '10 %')
-    >>> _written("elmo.mix", (0, 1)), _written("elmo.mix", 0), _written("elmo.at", ("input",))
-    ('layers 0 and 1', 'layer 0', 'the input')
-    """
-    items = value if isinstance(value, tuple) else (value,)
-    if key == "elmo.mix" and all(map(is_number, items)):
-        return f"layer{'s' * (len(items) > 1)} {listed(map(text, items))}"
-    if key == "elmo.at":
-        return f"{'the ' * (len(items) == 1)}{listed(map(text, items))}"
-    if is_number(value):
-        if key == "fraction":
-            return f"{100 * value:.10g} %"
-        return f"{value:g}" if 0 < abs(value) < 1e-6 else f"{Decimal(repr(value)).normalize():f}"
-    if key == "vocab.vectors":
-        return PurePath(text(value)).name
-    return text(value).rpartition(".")[2] if key.endswith("._target_") else text(value)
 
 
 def axis(key: str) -> str:
@@ -113,11 +84,30 @@ def axis(key: str) -> str:
 def value(key: str, setting: Hashable) -> str:
     """Return the display name of a value, for use where the axis is named.
 
-    >>> value("elmo.l2", 1e-3), value("fraction", 0.1), value("elmo.mix", "top")
-    ('0.001', '10 %', 'top layer')
+    It is without the folder of a file or the module of a class, and a number without an exponent if
+    possible.
+
+    >>> value("elmo.l2", 1e-05), value("fraction", 0.1), value("rnn._target_", "nn.Gru")
+    ('0.00001', '10 %', 'Gru')
+    >>> value("elmo.mix", "top"), value("elmo.mix", (0, 1)), value("elmo.at", ("input",))
+    ('top layer', 'layers 0 and 1', 'the input')
     """
-    about = _setting(key)
-    return about.words.get(setting) or (NONE if setting == NOTHING else _written(key, setting))
+    if shown := _setting(key).words.get(setting):
+        return shown
+    if setting == NOTHING:
+        return NONE
+    items = setting if isinstance(setting, tuple) else (setting,)
+    if key == "elmo.mix" and all(map(is_number, items)):
+        return f"layer{'s' * (len(items) > 1)} {listed(map(text, items))}"
+    if key == "elmo.at":
+        return f"{'the ' * (len(items) == 1)}{listed(map(text, items))}"
+    if is_number(setting) and key == "fraction":
+        return f"{100 * setting:.10g} %"
+    if is_number(setting) and not 0 < abs(setting) < 1e-6:
+        return f"{Decimal(repr(setting)).normalize():f}"
+    if key == "vocab.vectors":
+        return PurePath(text(setting)).name
+    return text(setting).rpartition(".")[2] if key.endswith("._target_") else text(setting)
 
 
 def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, str] = {}) -> str:
@@ -130,8 +120,6 @@ def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, s
     'books, all layers, λ = 0.001'
     >>> name(["encoder.name", "elmo.mix"], ["none", "-"])
     'no encoder'
-    >>> name(["encoder.pretrained"], [True])
-    'pretrained'
     """
     setting = dict(zip(keys, values, strict=True))
     is_baseline = "none" in (setting.get("encoder.name"), setting.get("elmo.mix"))
@@ -155,24 +143,18 @@ def _phrase(key: str, setting: Hashable) -> str:
 def names(
     keys: Sequence[str], settings: Iterable[Key], titles: Mapping[str, str] = {}
 ) -> dict[Key, str]:
-    """Return unique display names for several settings of the same keys.
+    """Return display names for several settings of the same keys, as they are written where two
+    would have the same.
 
     >>> [*names(["elmo.mix"], [("top",), ((0,),), (0,)]).values()]
     ['top layer', 'elmo.mix=[0]', 'elmo.mix=0']
     """
     phrases = {values: name(keys, values, titles) for values in settings}
     counts = Counter(phrases.values())
-    return {
-        values: phrase if counts[phrase] == 1 else as_written(keys, values)
-        for values, phrase in phrases.items()
-    }
-
-
-def as_written(keys: Sequence[str], values: Sequence[Hashable]) -> str:
-    """Return the setting as on the command line, `encoder=mini elmo.mix=all`, without idle keys."""
-    settings = zip(keys, values, strict=True)
-    words = [f"{key.removesuffix('.name')}={text(one)}" for key, one in settings if one != NOTHING]
-    return " ".join(words) or NOTHING
+    for values in (values for values, phrase in phrases.items() if counts[phrase] > 1):
+        written = (f"{key}={text(one)}" for key, one in zip(keys, values, strict=True))
+        phrases[values] = " ".join(written)
+    return phrases
 
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:

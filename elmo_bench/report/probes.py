@@ -122,7 +122,6 @@ def probes_grid(probes: Sequence[Probed]) -> Grid:
         "What each layer knows",
         ["encoder", "layer", *(f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in columns)],
         rows,
-        bold=set(),
         left=2,
         caption=CAPTION.format(" or ".join(map(str, seeds))),
     )

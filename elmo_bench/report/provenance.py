@@ -78,7 +78,7 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
         *(("command", line) for line in commands(runs)),
     ]
     filled = [[label, text] for label, text in rows if text]
-    return Grid("where the figures come from", ["what", "which"], filled, set(), 1)
+    return Grid("where the figures come from", ["what", "which"], filled, 1)
 
 
 def _tasks(runs: Sequence[Run]) -> list[str]:

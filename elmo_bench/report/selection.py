@@ -11,9 +11,10 @@ from elmo_bench.runs import Key, Run, distinguishing, is_without_layers, values
 
 from .labels import titled
 from .names import name, task_titles
-from .table import Cell, Report, is_measured, mixed, report
+from .table import MIXED, Cell, Report, is_measured, report
 
 ELMO = ("elmo.", "finetune.")  # prefixes of the settings that are selected on dev
+ON_TEST = "on test, the baseline and the best other setting on dev"
 
 
 def select(
@@ -31,46 +32,39 @@ def select(
     settings on dev, and one of the baseline and the setting chosen on dev, on test. Runs without
     dev figures are compared on test. `options` holds further arguments of `report`.
     """
-    if split or not searched(runs) or not any(is_measured(run, "dev") for run in runs):
+    if split or not _is_search(runs) or not any(is_measured(run, "dev") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]
     on_dev = report(runs, rows, columns, split="dev", title=title, **options)
     alternatives = _alternatives(on_dev)
     candidates = [cell for cells in alternatives for cell in cells]
-    chosen = [cell for cell in on_dev.cells if cell not in candidates]
-    chosen += [max(cells, key=lambda cell: cell.mean) for cells in alternatives]
-    chosen_runs = [run for cell in chosen for run in cell.runs]
-    measured = [run for run in chosen_runs if is_measured(run, "test")]
+    best = [max(cells, key=lambda cell: cell.mean) for cells in alternatives]
+    chosen = [*(cell for cell in on_dev.cells if cell not in candidates), *best]
+    runs = [run for cell in chosen for run in cell.runs]
+    measured = [run for run in runs if is_measured(run, "test")]
     reports = [replace(on_dev, title=titled(title, "compared on dev"))]
     if measured:
-        keys = on_dev.columns
-        has_baseline = on_dev.baseline in {values(run, keys) for run in measured}
+        has_baseline = on_dev.baseline in {values(run, on_dev.columns) for run in measured}
         options["baseline"] = on_dev.baseline if has_baseline else None
-        on_test = report(chosen_runs, on_dev.rows, keys, split="test", title=title, **options)
-        # The report on dev includes these runs and already has the note on mixed code.
-        notes = [note for note in on_test.notes if note not in mixed(on_test.runs)]
+        on_test = report(runs, on_dev.rows, on_dev.columns, split="test", title=title, **options)
+        # The report on dev includes these runs and already has the note on different code.
+        notes = [note for note in on_test.notes if not note.startswith(MIXED)]
         on_test = replace(
             on_test,
-            title=titled(title, "on test, the baseline and the best other setting on dev"),
+            title=titled(title, ON_TEST),
             chosen_among=max(map(len, alternatives)),
-            notes=[*_not_chosen(on_dev, alternatives), *notes],
+            notes=[*_not_chosen(on_dev, best), *notes],
         )
         reports.append(on_test)
     return reports
 
 
-def searched(runs: Sequence[Run]) -> list[str]:
-    """Return the settings of ELMo that differ between otherwise equal runs.
-
-    Baseline runs are ignored, since they have no settings of ELMo.
-    """
+def _is_search(runs: Sequence[Run]) -> bool:
+    """Whether settings of ELMo differ between runs, without the baseline's, that are else equal."""
     keys = distinguishing(runs, ())
-    elmo_keys = [key for key in keys if key.startswith(ELMO)]
-    other_keys = [key for key in keys if not key.startswith(ELMO)]
-    settings_by_group: dict[Key, set[Key]] = defaultdict(set)
-    for run in runs:
-        if not is_without_layers(run):
-            settings_by_group[values(run, other_keys)].add(values(run, elmo_keys))
-    return elmo_keys if any(len(settings) > 1 for settings in settings_by_group.values()) else []
+    others = [key for key in keys if not key.startswith(ELMO)]
+    with_layers = [run for run in runs if not is_without_layers(run)]
+    all_settings = {(values(run, others), values(run, keys)) for run in with_layers}
+    return len(all_settings) > len({of_others for of_others, _ in all_settings})
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
@@ -86,15 +80,13 @@ def _alternatives(report: Report) -> list[list[Cell]]:
     return [*groups.values()]
 
 
-def _not_chosen(report: Report, alternatives: Sequence[Sequence[Cell]]) -> list[str]:
-    """Return notes on baselines that are better on dev than all settings."""
-    titles, notes = task_titles(report.runs), []
-    for cells in alternatives:
-        best = max(cells, key=lambda cell: cell.mean)
-        base = report.base(best.row)
-        if base and base.mean > best.mean:
-            notes.append(
-                f"{name(report.keys, best.key, titles)} is not what dev would choose: the baseline "
-                f"is better on it ({100 * base.mean:.2f} against {100 * best.mean:.2f})"
-            )
-    return notes
+def _not_chosen(report: Report, chosen: Sequence[Cell]) -> list[str]:
+    """Return notes on baselines that are better on dev than what was chosen."""
+    titles = task_titles(report.runs)
+    bases = [(cell, report.base(cell.row)) for cell in chosen]
+    return [
+        f"{name(report.keys, cell.key, titles)} is not what dev would choose: the baseline is "
+        f"better on it ({100 * base.mean:.2f} against {100 * cell.mean:.2f})"
+        for cell, base in bases
+        if base and base.mean > cell.mean
+    ]

@@ -43,13 +43,13 @@ class Test(NamedTuple):
     scales: tuple[Scale, ...]  # the first is of all variances; the one that says least decides
     p: float | None  # two-sided
     interval: tuple[float, float]  # 95 %; excludes 0 if p is below 0.05; clipped to [-1, 1]
-    # Smallest true difference found with 80 % power, at most 1; Bonferroni over all comparisons.
-    # None with fewer than FEWEST runs a side: rough, and nothing is decided.
-    detectable: float | None
     examples: int
     clusters: int
     runs: tuple[int, int]
     unit: str = "cluster"  # what a cluster is, such as "document"
+    # Smallest true difference found with 80 % power, at most 1; Bonferroni over all comparisons.
+    # None with fewer than FEWEST runs a side: rough, and nothing is decided.
+    detectable: float | None = None
 
     @property
     def error(self) -> float:
@@ -63,63 +63,6 @@ class Test(NamedTuple):
     def is_preliminary(self) -> bool:
         """Whether a side has fewer than FEWEST runs."""
         return min(self.runs) < FEWEST
-
-    def reach(self, level: float) -> float:
-        """Return half the width of the interval that a two-sided test at this level gives."""
-        return _reach(self.scales, level)
-
-
-class Variance(NamedTuple):
-    """The variances of a difference, and their degrees of freedom.
-
-    The variance between a system's runs cannot be below the noise of their predictions on the
-    examples, which the jackknife estimates more precisely. The larger of the two is used, with the
-    degrees of freedom of the runs: few runs are often closer together than they would be again.
-    """
-
-    runs: tuple[float, ...]  # variance of a run, of each system
-    counts: tuple[int, ...]  # the numbers of runs
-    noise: tuple[float, ...]  # the part of `runs` from the interaction of runs and examples
-    examples: float  # variance from the choice of examples, which more runs do not lower
-    clusters: int
-
-    @property
-    def total(self) -> float:
-        return self.examples + sum(self._means())
-
-    def _means(self) -> list[float]:
-        """Return the variance of each system's mean over runs."""
-        larger = map(max, self.runs, self.noise)
-        return [variance / count for variance, count in zip(larger, self.counts, strict=True)]
-
-    @property
-    def freedom(self) -> float:
-        """Satterthwaite's (1946) degrees of freedom of the total."""
-        parts = [(self.examples, self.clusters - 1)] + [
-            (mean, count - 1) for mean, count in zip(self._means(), self.counts, strict=True)
-        ]
-        largest = max(part for part, _ in parts)
-        if not largest:
-            return math.inf
-        # Divide by the largest part, because squares of small variances underflow to 0.
-        squared_sum = sum(part / largest for part, _ in parts) ** 2
-        return squared_sum / sum((part / largest) ** 2 / degrees for part, degrees in parts if part)
-
-    @property
-    def scales(self) -> tuple[Scale, ...]:
-        """The scale of all variances, that without the examples', and Welch's over the runs alone;
-        the first alone if the variance over runs is unknown.
-
-        Satterthwaite adds the examples' degrees of freedom, so that more noise could make p
-        smaller; the two other scales prevent that.
-        """
-        runs = self._replace(examples=0.0)
-        welch = runs._replace(noise=(0.0,) * len(self.noise))
-        variances = (self, runs, welch) if self.runs else (self,)
-        errors = [(each, math.sqrt(each.total)) for each in variances]
-        return tuple(
-            Scale(error if error >= ROUNDING else 0.0, each.freedom) for each, error in errors
-        )
 
 
 def figure(sums: Float[np.ndarray, "*P S 4"]) -> Float[np.ndarray, "*P"]:
@@ -139,24 +82,13 @@ def compare(
     theirs: Float[np.ndarray, "Q N S 4"],
     clusters: Int[np.ndarray, " N"] | None = None,
 ) -> Test:
-    """Test the difference between two systems' runs on the same examples.
+    """Test the difference between two systems' runs on the same examples, given by their counts.
 
-    Runs and clusters of examples are both random samples. The variance of the difference is the
-    variance between each system's runs, divided by their number, plus the covariance of different
-    runs due to the choice of examples, from the jackknife over clusters. The difference divided by
-    the root of this variance has a t distribution with Satterthwaite's degrees of freedom. This is
-    the analysis of readers and cases of Obuchowski and Rockette (1995) with the degrees of freedom
-    of Hillis (2007), for runs nested in systems and unequal variances (Welch 1947). p is never
-    below that of Welch's test over the runs' figures.
-
-    Args:
-        ours: counts of each run and example.
-        theirs: the same of the baseline.
-        clusters: the cluster of each example; by default each example is a cluster.
-
-    Raises:
-        ValueError: fewer than two clusters.
-
+    Runs and clusters of examples (by default each example) are both random samples. The difference
+    divided by the root of its variance has a t distribution. This is the analysis of readers and
+    cases of Obuchowski and Rockette (1995) with the degrees of freedom of Hillis (2007), for runs
+    nested in systems and unequal variances (Welch 1947). p is never below that of Welch's test over
+    the runs' figures. Raises ValueError for fewer than two clusters.
     """
     num_examples = ours.shape[1]
     if clusters is not None:
@@ -165,32 +97,30 @@ def compare(
         raise ValueError(f"{ours.shape[1]} clusters of examples, but a test needs at least two")
     difference = float(figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean())
     runs = len(ours), len(theirs)
-    variance = unpaired_variance(ours, theirs) if min(runs) > 1 else _of_models(ours, theirs)
-    reach = _reach(variance.scales, LEVEL)
-    test = Test(
+    scales = unpaired_scales(ours, theirs) if min(runs) > 1 else (_of_models(ours, theirs),)
+    half = reach(scales, LEVEL)
+    return Test(
         difference=difference,
-        scales=variance.scales,
-        p=largest_p(difference, variance.scales) if min(runs) > 1 else None,
-        interval=(max(difference - reach, -1.0), min(difference + reach, 1.0)),
-        detectable=None,
+        scales=scales,
+        p=largest_p(difference, scales) if min(runs) > 1 else None,
+        interval=(max(difference - half, -1.0), min(difference + half, 1.0)),
         examples=num_examples,
         clusters=ours.shape[1],
         runs=runs,
     )
-    return with_power(test)
 
 
-def _reach(scales: Sequence[Scale], level: float) -> float:
+def reach(scales: Sequence[Scale], level: float) -> float:
     """Return half the width of the widest interval that these scales give at a level."""
     return max(
         scale.error * float(scipy.stats.t.ppf(1 - level / 2, scale.freedom)) for scale in scales
     )
 
 
-def with_power(test: Test, comparisons: int = 1) -> Test:
-    """Return a test with its power, corrected for this number of comparisons."""
-    if test.p is None or test.is_preliminary:
-        return test
+def with_power(test: Test, comparisons: int) -> Test:
+    """Return a test of FEWEST runs a side or more with its power, corrected for this number of
+    comparisons.
+    """
     smallest = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
     return test._replace(detectable=min(max(smallest), 1.0))
 
@@ -218,32 +148,48 @@ def covariance(without: Float[np.ndarray, "R C"]) -> Float[np.ndarray, "R R"]:
     return (count - 1) / count * change @ change.T
 
 
-def unpaired_variance(
+def unpaired_scales(
     ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]
-) -> Variance:
-    """Return the variance of the difference if each system has its own seeds."""
-    runs, noise, examples, without = [], [], 0.0, [without_each(ours), without_each(theirs)]
+) -> tuple[Scale, Scale, Scale]:
+    """Return the scale of all variances if each system has its own seeds, that without the
+    examples', and Welch's over the runs alone.
+
+    The variance between a system's runs, divided by their number, cannot be below the noise of
+    their predictions on the examples, which the jackknife estimates more precisely. The larger of
+    the two is used, with the degrees of freedom of the runs: few runs are often closer together
+    than they would be again. The covariance of different runs due to the choice of examples, which
+    more runs do not lower, is from the jackknife over clusters. Satterthwaite adds its degrees of
+    freedom, so that more noise could make p smaller; the two other scales prevent that.
+    """
+    welch, runs, examples, without = [], [], 0.0, [without_each(ours), without_each(theirs)]
     for system, left_out in zip((ours, theirs), without, strict=True):
         own, shared = _own_and_shared(covariance(left_out))
-        runs.append(float(figure(system.sum(1)).var(ddof=1)))
-        noise.append(max(own - shared, 0.0))
+        between, count = float(figure(system.sum(1)).var(ddof=1)), len(system)
+        welch.append((between / count, count - 1))
+        runs.append((max(between, own - shared) / count, count - 1))
         examples += shared
     across = covariance(np.concatenate(without))[: len(ours), len(ours) :].mean()
-    return Variance(
-        tuple(runs),
-        (len(ours), len(theirs)),
-        tuple(noise),
-        max(examples - 2 * float(across), 0.0),
-        ours.shape[1],
-    )
+    of_examples = max(examples - 2 * float(across), 0.0), ours.shape[1] - 1
+    return _scale(*runs, of_examples), _scale(*runs), _scale(*welch)
 
 
-def _of_models(
-    ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]
-) -> Variance:
-    """Return the variance of the difference between these trained models on new examples."""
+def _of_models(ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]) -> Scale:
+    """Return the scale of the difference between these trained models on new examples."""
     change = without_each(ours).mean(0) - without_each(theirs).mean(0)
-    return Variance((), (), (), float(covariance(change[None])[0, 0]), ours.shape[1])
+    return _scale((float(covariance(change[None])[0, 0]), ours.shape[1] - 1))
+
+
+def _scale(*parts: tuple[float, int]) -> Scale:
+    """Return the scale of a sum of variances, given with their degrees of freedom, with those of
+    Satterthwaite (1946).
+    """
+    total, largest = sum(part for part, _ in parts), max(part for part, _ in parts)
+    error = math.sqrt(total)
+    if error < ROUNDING:
+        return Scale(0.0, math.inf)
+    # Divide by the largest part, because squares of small variances underflow to 0.
+    squares = sum((part / largest) ** 2 / degrees for part, degrees in parts)
+    return Scale(error, (total / largest) ** 2 / squares)
 
 
 def _own_and_shared(covariances: Float[np.ndarray, "R R"]) -> tuple[float, float]:
@@ -261,16 +207,14 @@ def largest_p(difference: float, scales: Sequence[Scale]) -> float:
 
 
 @lru_cache(maxsize=10_000)
-def noncentrality(freedom: float, comparisons: int = 1) -> float:
-    """Return the true difference, in standard errors, that has 80 % power.
+def noncentrality(freedom: float, comparisons: int) -> float:
+    """Return the true difference, in standard errors, that a two-sided test at 5 %, divided by the
+    number of comparisons, finds with 80 % power.
 
-    The test is two-sided at 5 %, divided by the number of comparisons.
-
-    >>> round(noncentrality(math.inf), 3), round(noncentrality(4.0), 2)
+    >>> round(noncentrality(math.inf, 1), 3), round(noncentrality(4.0, 1), 2)
     (2.802, 3.76)
     """
-    level = LEVEL / comparisons
-    limit = float(scipy.stats.t.ppf(1 - level / 2, freedom))
+    limit = float(scipy.stats.t.ppf(1 - LEVEL / comparisons / 2, freedom))
     if freedom > 10_000:  # here the noncentral t is practically normal
         return limit + float(scipy.stats.norm.ppf(POWER))
 

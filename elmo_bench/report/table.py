@@ -43,7 +43,7 @@ NO_BASELINE = (
     "no comparison: this row has no baseline run; move the keys that differ from "
     "`rows` to `columns`"
 )
-NAMED = 3  # a note names up to this many cells, and counts the others
+MIXED = "runs of different code"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,6 @@ class Cell:
     figures: tuple[float, ...]  # one for each run
     size: str = ""  # the number of examples, such as "170 in 18 documents", if it is known
     published: float | None = None  # the paper's figure for this setting, on the paper's data
-    best: bool = False  # whether it is the best of several cells in its row
     comparison: Comparison | None = None
 
     @property
@@ -67,11 +66,6 @@ class Cell:
     def deviation(self) -> float | None:
         """The standard deviation over runs; None for a single run."""
         return statistics.stdev(self.figures) if len(self.figures) > 1 else None
-
-    @property
-    def task(self) -> str:
-        """The name of the runs' task."""
-        return self.runs[0].task
 
     @property
     def key(self) -> Key:
@@ -111,14 +105,24 @@ class Report:
         columns = {cell.column for cell in self.cells}
         return sorted(columns, key=lambda column: (column != self.baseline, order(column)))
 
-    @cached_property
-    def _bases(self) -> dict[Key, Cell]:
-        return {cell.row: cell for cell in self.cells if cell.column == self.baseline}
-
     def base(self, row: Key) -> Cell | None:
-        """Return the cell of the baseline that applies to a row; None if none does."""
-        serving = base_row(self._bases, row, self.rows)
-        return None if serving is None else self._bases[serving]
+        """Return the cell of the baseline that applies to a row; None if none does.
+
+        It is in the row itself or in the nearest one that differs only by "-", for keys without
+        effect on the baseline, or by `none` as encoder or mix.
+        """
+
+        def serves(base: Cell) -> bool:
+            return all(
+                theirs in (ours, NOTHING) or (theirs == "none" and key in (ENCODER, MIX))
+                for key, theirs, ours in zip(self.rows, base.row, row, strict=True)
+            )
+
+        def distance(base: Cell) -> int:
+            return sum(theirs != ours for theirs, ours in zip(base.row, row, strict=True))
+
+        bases = (cell for cell in self.cells if cell.column == self.baseline)
+        return min(filter(serves, bases), key=distance, default=None)
 
     @cached_property
     def by_row(self) -> dict[Key, dict[Key, Cell]]:
@@ -135,6 +139,14 @@ class Report:
                 cells[base.column] = base
                 lending.add(base.row)
         return {row: cells for row, cells in rows.items() if len(cells) > 1 or row not in lending}
+
+    def is_best(self, cell: Cell, row: Key | None = None) -> bool:
+        """Whether a cell's mean is the highest of its task in a row (default: its own), unless all
+        are equal.
+        """
+        cells = self.by_row.get(cell.row if row is None else row, {}).values()
+        means = [each.mean for each in cells if each.runs[0].task == cell.runs[0].task]
+        return bool(means) and cell.mean == max(means) > min(means)
 
 
 def report(
@@ -176,7 +188,9 @@ def report(
     cells, notes = _compared(whole)
     if missing := len(runs) - len(measured):
         notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {split}")
-    return corrected([replace(whole, cells=cells, notes=[*notes, *mixed(whole.runs)])])[0]
+    if len({(run.commit or "", *sorted(run.versions.items())) for run in whole.runs}) > 1:
+        notes.append(f"{MIXED}: {software(whole.runs)}")
+    return corrected([replace(whole, cells=cells, notes=notes)])[0]
 
 
 def is_measured(run: Run, split: str) -> bool:
@@ -187,9 +201,7 @@ def is_measured(run: Run, split: str) -> bool:
 def _keys(
     runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the whole keys of rows and columns; raises ValueError if runs of a cell differ in more
-    than their seed.
-    """
+    """Return the whole keys; raises ValueError if runs of a cell differ in more than their seed."""
     columns = full_keys(runs, columns, "columns")
     rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
     keys = [*rows, *columns]
@@ -252,43 +264,24 @@ def _cell(
     )
 
 
-def is_best(cell: Cell, row: Iterable[Cell]) -> bool:
-    """Whether a cell's mean is the highest of its task in a row, unless all are equal."""
-    means = [each.mean for each in row if each.task == cell.task]
-    return cell.mean == max(means) > min(means)
-
-
 def _compared(report: Report) -> tuple[list[Cell], list[str]]:
-    """Return the cells with their comparisons and which is the best of its row, and notes."""
+    """Return the cells with their comparisons, and notes on those without a test."""
     titles = task_titles(report.runs)
-    flaws: dict[str, list[str]] = defaultdict(list)  # what is wrong -> cells
+    flaws: dict[str, dict[str, None]] = defaultdict(dict)  # what is wrong -> cells, in order
     cells = []
     for cell in report.cells:
         base = report.base(cell.row)
         if report.baseline is not None and base is None:
-            flaws[NO_BASELINE].append(name(report.rows, cell.row, titles))
+            flaws[NO_BASELINE][name(report.rows, cell.row, titles)] = None
         if base and cell.column != report.baseline:
             comparison = compared(cell.runs, base.runs, report.metric, report.split)
             cell = replace(cell, comparison=comparison)
             if comparison.flaw:
                 why, folder = comparison.flaw
                 shown = name(report.keys, cell.key, titles)
-                flaws[why].append(f"{shown} ({folder})" if folder else shown)
-        row = report.by_row.get(cell.row, {cell.column: cell})
-        cells.append(replace(cell, best=is_best(cell, row.values())))
-    return cells, sorted(_note(why, [*dict.fromkeys(about)]) for why, about in flaws.items())
-
-
-def _note(why: str, about: Sequence[str]) -> str:
-    """Format a note on the cells of a flaw."""
-    more = f" and {len(about) - NAMED} more" if len(about) > NAMED else ""
-    return f"{'; '.join(about[:NAMED])}{more}: {why}"
-
-
-def mixed(runs: Sequence[Run]) -> list[str]:
-    """Return a note on runs of different commits or package versions."""
-    code = {(run.commit or "", *sorted(run.versions.items())) for run in runs}
-    return [f"runs of different code: {software(runs)}"] if len(code) > 1 else []
+                flaws[f"no test, since {why}"][f"{shown} ({folder})" if folder else shown] = None
+        cells.append(cell)
+    return cells, sorted(f"{'; '.join(about)}: {why}" for why, about in flaws.items())
 
 
 def software(runs: Iterable[Run]) -> str:
@@ -306,11 +299,16 @@ def software(runs: Iterable[Run]) -> str:
 def corrected(reports: Sequence[Report], correct: Correction | None = None) -> list[Report]:
     """Return the reports with p corrected, by default for all comparisons in them."""
     correct = correct or families(comparisons_of(reports))
-    return [replace(each, cells=[_corrected(c, correct) for c in each.cells]) for each in reports]
-
-
-def _corrected(cell: Cell, correct: Correction) -> Cell:
-    return replace(cell, comparison=cell.comparison and correct(cell.comparison))
+    return [
+        replace(
+            each,
+            cells=[
+                replace(cell, comparison=cell.comparison and correct(cell.comparison))
+                for cell in each.cells
+            ],
+        )
+        for each in reports
+    ]
 
 
 def comparisons_of(reports: Iterable[Report]) -> list[Comparison]:
@@ -330,27 +328,3 @@ def order(key: Key) -> list[tuple[int, float, str]]:
         (RANKS.get(each, 4), 0.0, text(each)) if not is_number(each) else (2, float(each), "")
         for each in key
     ]
-
-
-def base_row(rows: Iterable[Key], row: Key, keys: Sequence[str]) -> Key | None:
-    """Return the row, of those with a baseline, whose baseline applies to `row`; None if none does.
-
-    It is the row itself or the nearest one that differs only by "-", for keys without effect on the
-    baseline, or by `none` as encoder or mix.
-
-    >>> base_row([("ner", "-"), ("srl", 0.1)], ("ner", 0.1), ["task", "elmo.l2"])
-    ('ner', '-')
-    >>> base_row([("ner", "none")], ("ner", "books"), ["task", "encoder.name"])
-    ('ner', 'none')
-    """
-
-    def serves(base: Key) -> bool:
-        return all(
-            theirs in (ours, NOTHING) or (theirs == "none" and key in (ENCODER, MIX))
-            for key, theirs, ours in zip(keys, base, row, strict=True)
-        )
-
-    def distance(base: Key) -> int:
-        return sum(theirs != ours for theirs, ours in zip(base, row, strict=True))
-
-    return min(filter(serves, rows), key=distance, default=None)

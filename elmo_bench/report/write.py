@@ -85,7 +85,7 @@ def records(report: Report) -> list[dict[str, Any]]:
             "mean": cell.mean,
             "deviation": cell.deviation,
             "runs": len(cell.runs),
-            "best": cell.best,
+            "best": report.is_best(cell),
             "baseline": cell.column == report.baseline,
             "figures": [*cell.figures],
             "seeds": [run.seed for run in cell.runs],

@@ -10,7 +10,6 @@ Key = tuple[Hashable, ...]  # values of settings
 NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
 # Keys that may differ between runs of an experiment, besides those without effect on figures.
 WITHIN = ("seed", "job", "split", "encoder._target_", "inputs.checkpoint")
-MISSING = object()  # equals no setting
 ENCODER, MIX = "encoder.name", "elmo.mix"
 NAMES = ("task.name", "data.name", ENCODER)
 CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that identify the corpus
@@ -43,34 +42,20 @@ def is_without_layers(run: Run) -> bool:
 
 
 def where(
-    runs: Iterable[Run],
-    wanted: Mapping[str, object],
-    *,
-    with_baseline: bool = False,
-    strict: bool = True,
+    runs: Iterable[Run], wanted: Mapping[str, object], *, with_baseline: bool = False
 ) -> list[Run]:
     """Return the runs that have these settings under dotted keys; `with_baseline` also returns runs
     without an encoder, whatever the conditions on the encoder and ELMo.
-
-    A value may differ by corpus, {wikigold: 1, sst: 0.5}; a corpus that is missing there has no
-    runs. `task` stands for the task's own value: elmo.l2=task is task.elmo.l2. Without `strict`, a
-    key that a run lacks, or that has no effect in it, does not exclude the run.
     """
 
-    def agrees(run: Run, key: str, value: object) -> bool:
+    def agrees(run: Run, key: str) -> bool:
         is_baseline = with_baseline and run.settings.get(ENCODER) == "none"
         if is_baseline and below(key, ("encoder", "finetune", "elmo")):
             return True
         names = [name for name in (key, f"{key}.name") if name in run.settings]
-        if not strict and (not names or key in run.idle):
-            return True
-        if isinstance(value, Mapping):
-            value = value.get(run.settings.get("data.name"), MISSING)
-        if value == "task":
-            value = run.settings.get(f"task.{key}", value)
-        return any(equal(run.settings[name], value) for name in names)
+        return any(equal(run.settings[name], wanted[key]) for name in names)
 
-    return [run for run in runs if all(agrees(run, key, wanted[key]) for key in wanted)]
+    return [run for run in runs if all(agrees(run, key) for key in wanted)]
 
 
 def equal(setting: Hashable, value: object) -> bool:
@@ -88,16 +73,17 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
     A key that follows from those before it (a task's batch size, given the task) is left out. The
     last keys are hashes of the files that the runs read, such as `inputs.data.train`.
     """
+
+    def importance(key: str) -> tuple[bool, bool, bool, str]:
+        is_of_elmo = key.startswith(("elmo.", "finetune."))
+        return key not in NAMES, not is_of_elmo, key.startswith(INPUTS), key
+
     keys = {key for run in runs for key in run.acting if not below(key, WITHIN)}
     chosen = ["task.name"]
-    for key in sorted(keys, key=_importance):
+    for key in sorted(keys, key=importance):
         if varies(runs, [*keys_given, *chosen], key):
             chosen.append(key)
     return [key for key in chosen if key not in keys_given]
-
-
-def _importance(key: str) -> tuple[bool, bool, bool, str]:
-    return key not in NAMES, not key.startswith(("elmo.", "finetune.")), key.startswith(INPUTS), key
 
 
 def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:

@@ -129,7 +129,7 @@ def test_settings_and_figures(made, root, capsys):
     a = made("a", [0], "encoder=none", "elmo.l2=0.5")
     b = made("b", [0, 1], "seed=2", "elmo.l2=0.7", "num_workers=1")
     found = compared(a, b, root)
-    settings = {key: texts for key, *texts in difference.settings(found).rows}
+    settings = {key: texts for key, *texts in difference.settings(found.runs).rows}
     assert settings["encoder.name"] == ["none", "mini"]
     assert settings["elmo.l2"] == ["-", "0.7"]
     assert settings["seed"] == ["1", "2"]

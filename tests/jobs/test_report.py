@@ -24,7 +24,7 @@ def reported(*overrides):
     """Run the job; return what it has written of each table."""
     cfg = composed("job=report", *overrides)
     report(cfg)
-    return check(cfg)[2]
+    return check(cfg)[2:]
 
 
 def test_trained_and_compared(tiny, tmp_path, capsys):
@@ -32,7 +32,7 @@ def test_trained_and_compared(tiny, tmp_path, capsys):
     metrics = [train(cfg) for cfg in runs]
     outputs = [tmp_path / f"report.{suffix}" for suffix in ("html", "md", "tex", "csv")]
     folders = ",".join(cfg.run_dir for cfg in runs)
-    built = reported(
+    found, _ = reported(
         f"runs=[{folders}]",
         "rows=task",
         "columns=encoder",
@@ -40,7 +40,7 @@ def test_trained_and_compared(tiny, tmp_path, capsys):
         f"output=[{','.join(map(str, outputs))}]",
     )
     assert all(path.stat().st_size for path in outputs)
-    base, ours = Tables(built.reports).records()
+    base, ours = Tables(found).records()
     assert (base["runs"], base["baseline"], base["published"]) == (2, True, None)
     assert ours["difference"] == pytest.approx(
         metrics[2]["test/f1"] - (metrics[0]["test/f1"] + metrics[1]["test/f1"]) / 2
@@ -75,7 +75,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     assert result["inputs"]["data.train"] == trained["data.train"]
     assert result["inputs"]["data.test"] == tested["data.test"] != trained["data.test"]
     where = "where={task.optimizer.lr:0.02}"
-    (found,) = reported(f"runs={tmp_path}", "rows=trained_on", "columns=data", where).reports
+    (found,), _ = reported(f"runs={tmp_path}", "rows=trained_on", "columns=data", where)
     assert table_of(found) == {("sample", "sample"), ("sample", "other")}
     assert [cell.mean for cell in found.cells] == [figure, own["sample"]]  # other, sample
     assert found.notes == ["left out: 1 run not evaluated on test"]
@@ -165,7 +165,7 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(style, "inline", lambda plot: "")  # drawn elsewhere
     cfg = composed("job=paper", f"runs={tmp_path}/runs", f"output={tmp_path}/paper.html")
     report(cfg)
-    found = check(cfg)[2].reports
+    found = check(cfg)[2]
     shapes = {each.title.partition(":")[0]: table_of(each) for each in found}
     assert [*shapes] == ["Table 1", "Table 2", "Table 3", "Figure 1", "Figure 2"]
     tasks = {"coref", "ner", "snli", "squad", "srl", "sst5"}
@@ -201,7 +201,7 @@ def test_a_part_of_the_runs(tiny, tmp_path):
     for fraction in (0.5, 1.0):
         train(tiny("encoder=none", f"fraction={fraction}"))
     where = "where={fraction:0.5,elmo.mix:none}"
-    (found,) = reported(f"runs={tmp_path}", "columns=encoder", where).reports
+    (found,), _ = reported(f"runs={tmp_path}", "columns=encoder", where)
     assert [len(cell.runs) for cell in found.cells] == [1]
     with pytest.raises(
         ValueError, match=r"no run matches the table's conditions: \[{'where': {'seed': 7}}\]"
@@ -232,11 +232,10 @@ def test_runs_that_failed_are_named(tmp_path):
         (tmp_path / name / "run.json").write_text(content)
     for where, failed in (({"task": "ner"}, 1), ({"seed": 1}, 0)):
         asked = ",".join(f"{key}:{value}" for key, value in where.items())
-        built = reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}")
-        (found,) = built.reports
+        (found,), origin = reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}")
         notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
         assert found.notes == notes
-        assert built.origin.failed == failed
+        assert origin.failed == failed
 
 
 @pytest.mark.parametrize(

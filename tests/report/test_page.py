@@ -106,7 +106,7 @@ def test_it_needs_nothing_but_itself(sweep):
 def test_a_table():
     """A name that repeats the row above is marked."""
     rows = [["NER", "top", "1"], ["NER", "all", "2"], ["SRL", "top", "3"]]
-    grid = Grid("entity F1", ["task", "layers", ""], rows, {(0, 2)}, 2, caption="Of <all> runs.")
+    grid = Grid("entity F1", ["task", "layers", ""], rows, 2, "Of <all> runs.", {(0, 2)})
     figure = ElementTree.fromstring(html_table(grid))
     said = "".join(figure.find("figcaption").itertext()).strip()
     assert said == "Entity F1. Of <all> runs."
@@ -116,7 +116,7 @@ def test_a_table():
     ]
     assert figure.find(".//tbody/tr/td/b").text == "1"
     rows = [["NER", "mini", "input"], ["NER", "mini", "output"]]
-    repeated = html_table(Grid("mix", ["task", "layers", "place"], rows, set(), 3))
+    repeated = html_table(Grid("mix", ["task", "layers", "place"], rows, 3))
     last = ElementTree.fromstring(repeated).findall(".//tbody/tr[2]/th")
     assert [head.get("class").split() for head in last] == [["again"], ["name", "again"], []]
 

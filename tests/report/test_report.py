@@ -117,13 +117,14 @@ def text(found):
 
 
 def test_means_and_deviations_over_seeds(runs):
-    cells = by_column(report(collect([runs]), ["task"], ["elmo.mix"]))
+    found = report(collect([runs]), ["task"], ["elmo.mix"])
+    cells = by_column(found)
     assert cells["all"].mean == pytest.approx(0.55)
     assert cells["all"].deviation == pytest.approx(0.0707, abs=1e-4)
     assert cells["top"].deviation == 0
     pair = cells[0, 1]
     assert (pair.mean, pair.deviation, len(pair.runs)) == (0.3, None, 1)
-    assert [mix for mix, cell in cells.items() if cell.best] == ["all"]
+    assert [mix for mix, cell in cells.items() if found.is_best(cell)] == ["all"]
 
 
 def test_another_metric_and_split(runs):
@@ -550,14 +551,14 @@ def test_nothing_is_bold_where_all_are_equal(tmp_path):
     result(tmp_path / "srl", 0.9, task_name="srl", elmo_l2=0.1)
     runs = collect([tmp_path])
     found = report(where(runs, {"task": "ner"}), ["elmo.l2"], ["encoder"], baseline=("none",))
-    assert {cell.row[0]: cell.best for cell in found.cells} == {
+    assert {cell.row[0]: found.is_best(cell) for cell in found.cells} == {
         "-": False,
         0.0: False,
         0.1: True,
     }
     assert tables(found)["means"].bold == {(1, 2)}
     across = report(where(runs, {"encoder": "mini", "elmo.l2": 0.1}), ["encoder"], ["task"])
-    assert not any(cell.best for cell in across.cells)
+    assert not any(map(across.is_best, across.cells))
 
 
 def test_sizes_of_corpora(compared, tmp_path):
@@ -649,26 +650,6 @@ def test_runs_with_other_answers_have_no_test(tmp_path):
     assert "no test, since the runs' test examples differ in what is right" in found.notes[0]
 
 
-def test_copies_of_a_run_are_named(tmp_path):
-    """Not runs that happen to get the same examples right."""
-    rng = np.random.default_rng(0)
-    for mix, seeds in (("none", (1, 2)), ("all", (1, 2, 3))):
-        for seed in seeds:
-            if (mix, seed) != ("all", 3):
-                right = rng.random(50) < 0.5
-            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
-    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert "seeds 2 and 3 have the same figures and counts" in found.notes[0]
-    change(
-        tmp_path / "all3",
-        lambda content: content.update(
-            mix={"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
-        ),
-    )
-    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert not any("same figures" in note for note in found.notes)
-
-
 def test_few_runs_are_preliminary(tmp_path):
     """However small their p: no star, no share in the correction, no verdict."""
     trained(tmp_path, {"none": 0.3, "top": 0.9}, 100)
@@ -715,7 +696,7 @@ def test_without_variance_there_is_no_test(tmp_path):
     top, both = by_column(found)["top"].comparison, by_column(found)["all"].comparison
     assert top[:4] == (0.0, 0.0, None, None)
     assert both.p_holm == both.test.p < 0.05
-    assert "no test, since the difference varies neither with seeds nor with" in found.notes[1]
+    assert "no test, since the difference varies neither with seeds nor with" in found.notes[0]
 
 
 def test_power_is_of_the_corrected_test(tmp_path):

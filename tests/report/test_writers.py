@@ -18,7 +18,7 @@ HEADS = ["mean", "difference", "95 % interval", "p (Holm)", "errors removed"]
 def grid(*names, heads=("task", "share of the training set", "encoder and layers")):
     rows = [[*each, *FIGURES[k % 2]] for k, each in enumerate(names)]
     left = len(names[0])
-    return Grid("title", [*heads[:left], *HEADS], rows, {(1, left)}, left, "A caption. " * 20)
+    return Grid("title", [*heads[:left], *HEADS], rows, left, "A caption. " * 20, {(1, left)})
 
 
 TWO = [("NER", "100 %", way) for way in ("no encoder", "books, backward alone")]

@@ -34,7 +34,7 @@ def comparison(difference, error, runs=(10, 10)):
     """One of ten runs a side, in fractions of 1."""
     reach, scales = 2.101 * error, (Scale(error, 18.0),)
     p, interval = largest_p(difference, scales), (difference - reach, difference + reach)
-    test = Outcome(difference, scales, p, interval, 0.1, 100, 100, runs)
+    test = Outcome(difference, scales, p, interval, 100, 100, runs)
     return Comparison(difference, None, test, p)
 
 
