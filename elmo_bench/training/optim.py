@@ -1,5 +1,5 @@
-"""What the optimizer trains at which rate: parameter groups, schedules of the learning rate, as
-factors of each group's own rate, and an exponential moving average of the weights.
+"""What the optimizer trains at which rate: parameter groups, a schedule of the learning rate, as
+a factor of each group's own rate, and an exponential moving average of the weights.
 """
 
 import math
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import torch
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Lt
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from elmo_bench.elmo import FineTuning
-from elmo_bench.files import Dropout, Number
+from elmo_bench.files import Dropout
 
 CURRENT = "current_weights"  # checkpoint key of the weights to resume training with
 
@@ -69,26 +69,6 @@ def linear_warmup(
         if step < rise:
             return step / rise
         return max(0.0, (num_steps - step) / max(1, num_steps - rise))
-
-    return LambdaLR(optimizer, share)
-
-
-def slanted_triangular(
-    optimizer: Optimizer,
-    num_steps: int,
-    *,
-    cut_frac: Annotated[Number, Gt(0), Lt(1)] = 0.1,
-    ratio: Annotated[int | float, Ge(1)] = 32,
-) -> LambdaLR:
-    """Rise from 1/`ratio` to 1 during the first `cut_frac` of all steps, then fall back to it
-    (Howard and Ruder 2018, equation 3).
-    """
-    cut = max(1, math.floor(num_steps * cut_frac))
-    fall = max(1, num_steps - cut)  # the paper's cut * (1 / cut_frac - 1), up to rounding
-
-    def share(step: int) -> float:
-        height = step / cut if step < cut else max(0.0, 1 - (step - cut) / fall)
-        return (1 + height * (ratio - 1)) / ratio
 
     return LambdaLR(optimizer, share)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_bench.files import atomic
+from elmo_bench.files import atomic, counted_noun
 from elmo_bench.runs import number_of
 
 from .data import Example
@@ -82,14 +82,13 @@ def device_name(module: TaskModule) -> str:
     about, name = Path("/proc/cpuinfo"), platform.processor() or platform.machine()
     if about.exists() and (found := re.search(r"model name\s*: (.+)", about.read_text())):
         name = found[1]
-    threads = torch.get_num_threads()
-    plural = "s" if threads > 1 else ""
-    return f"{name}, {torch.backends.cpu.get_cpu_capability()}, {threads} thread{plural}"
+    threads = counted_noun(torch.get_num_threads(), "thread")
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}, {threads}"
 
 
 def count_parameters(module: TaskModule) -> dict[str, int]:
     """Return the numbers of trainable and of frozen parameters."""
-    counts = {True: 0, False: 0}
+    counts = {"trainable": 0, "frozen": 0}
     for parameter in module.parameters():
-        counts[parameter.requires_grad] += parameter.numel()
-    return {"trainable": counts[True], "frozen": counts[False]}
+        counts["trainable" if parameter.requires_grad else "frozen"] += parameter.numel()
+    return counts

@@ -35,11 +35,10 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     mode: Any = os.environ.get("WANDB_MODE")
     reason = "WANDB_MODE says so"
     try:
-        if mode is None:
-            is_configured = wandb.login(prompt=False, verify=False)
+        if mode is None and wandb.login(prompt=False, verify=False):
+            mode, reason = "online", "it is configured"
+        elif mode is None:
             mode, reason = "offline", "no key is configured"
-            if is_configured:
-                mode, reason = "online", "it is configured"
         run = wandb.init(mode=mode, **options)
     except errors as error:
         mode, reason = "offline", f"online failed: {str(error).splitlines()[0]}"

@@ -51,7 +51,7 @@ class Example:
     header: str  # the first line, by which the official scorer matches documents
     sentences: tuple[tuple[str, ...], ...]
     speakers: tuple[tuple[str, ...], ...]
-    clusters: tuple[tuple[Mention, ...], ...]
+    gold: list[list[Mention]]  # clusters, as the metric takes them
     source: str
 
     units = ("document",)
@@ -66,11 +66,6 @@ class Example:
     def group(self) -> tuple[str, ...]:
         """The document, all its parts."""
         return (self.document,)
-
-    @property
-    def gold(self) -> list[list[Mention]]:
-        """The gold clusters, as the metric takes them."""
-        return [list(cluster) for cluster in self.clusters]
 
 
 class Document(NamedTuple):
@@ -105,14 +100,14 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     num_parts = num_empty = num_left_out = num_repeated = 0
     for _, document in groupby(_documents(path), lambda part: part.document):
         parts = list(document)
-        if annotated and not any(part.clusters for part in parts):
+        if annotated and not any(part.gold for part in parts):
             num_left_out += len(parts)
             continue
         for part in parts:
-            merged = merge(part.clusters)
-            num_repeated += size(part.clusters) - size(merged)
+            merged = merge(part.gold)
+            num_repeated += size(part.gold) - size(merged)
             num_parts, num_empty = num_parts + 1, num_empty + (not merged)
-            yield replace(part, clusters=merged)
+            yield replace(part, gold=merged)
     if num_empty or num_left_out or num_repeated:
         log.log(
             logging.WARNING if num_repeated or num_empty > FEW * num_parts else logging.INFO,
@@ -139,29 +134,19 @@ def _documents(path: Path) -> Iterator[Example]:
             document=document.id,
             part=document.part,
             header=document.header,
-            sentences=tuple(tuple(map(_word, rows)) for rows in document.sentences),
-            speakers=tuple(tuple(map(_speaker, rows)) for rows in document.sentences),
-            clusters=tuple(tuple(cluster) for cluster in clusters.values()),
+            sentences=_column(document.sentences, WORD),
+            speakers=_column(document.sentences, SPEAKER),
+            gold=[list(cluster) for cluster in clusters.values()],
             source=f"{path}:{document.sentences[0][0].line}",
         )
 
 
-def _word(row: Row) -> str:
-    return _SLASHED.get(row.columns[WORD], row.columns[WORD])
-
-
-def _speaker(row: Row) -> str:
-    """Return the speaker of a word; "-" if the file has no such column."""
-    return row.columns[SPEAKER] if len(row.columns) >= MIN_COLUMNS else "-"
-
-
-def genre(document: str) -> int:
-    """Return the number of the genre that a document's name begins with, or len(GENRES).
-
-    >>> genre("nw/wsj/24/wsj_2400"), genre("GUM_news_iodine")
-    (3, 7)
-    """
-    return GENRES.index(document[:2]) if document[:2] in GENRES else len(GENRES)
+def _column(sentences: Sequence[Sequence[Row]], column: int) -> tuple[tuple[str, ...], ...]:
+    """Return the words or speakers; a file of fewer columns has no speakers: "-"."""
+    if column == SPEAKER and len(sentences[0][0].columns) < MIN_COLUMNS:
+        return tuple(("-",) * len(rows) for rows in sentences)
+    cells = ([row.columns[column] for row in rows] for rows in sentences)
+    return tuple(tuple(_SLASHED.get(cell, cell) for cell in row) for row in cells)
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
@@ -174,14 +159,13 @@ def _document(example: Example) -> Document:
     speakers = [speaker for sentence in example.speakers for speaker in sentence]
     numbers = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
     rows = [
-        (*mention, number)
-        for number, cluster in enumerate(example.clusters, 1)
-        for mention in cluster
+        (*mention, number) for number, cluster in enumerate(example.gold, 1) for mention in cluster
     ]
+    genre = example.document[:2]  # of documents such as nw/wsj/24/wsj_2400
     return Document(
         num_sentences=len(example.sentences),
         speakers=torch.tensor([numbers[speaker] for speaker in speakers]),
-        genre=torch.tensor(genre(example.document)),
+        genre=torch.tensor(GENRES.index(genre) if genre in GENRES else len(GENRES)),
         mentions=np.array(rows, dtype=np.int64).reshape(-1, 3),
     )
 
@@ -195,24 +179,17 @@ def truncate(batch: Batch, limit: int) -> Batch:
         count = min(document.num_sentences, limit)
         start = int(torch.randint(document.num_sentences - count + 1, ()))
         ends = list(accumulate(lengths[first : first + document.num_sentences], initial=0))
-        documents.append(_cut(document, count, ends[start], ends[start + count]))
+        begin, end = ends[start], ends[start + count]  # words
+        inside = (document.mentions[:, 0] >= begin) & (document.mentions[:, 1] < end)
+        mentions = document.mentions[inside] - np.array([begin, begin, 0])
+        speakers = document.speakers[begin:end]
+        documents.append(Document(count, speakers, document.genre, mentions))
         rows += range(first + start, first + start + count)
         first += document.num_sentences
     if len(rows) == len(lengths):
         return batch
     longest = max(lengths[row] for row in rows)
     return Batch(batch.tokens.cut(rows, longest), documents)
-
-
-def _cut(document: Document, num_sentences: int, start: int, stop: int) -> Document:
-    """Cut a document to its words from `start` to `stop` (exclusive)."""
-    inside = (document.mentions[:, 0] >= start) & (document.mentions[:, 1] < stop)
-    return Document(
-        num_sentences,
-        document.speakers[start:stop],
-        document.genre,
-        document.mentions[inside] - np.array([start, start, 0]),
-    )
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Path) -> None:
@@ -225,7 +202,7 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
         for example, clusters in zip(examples, predictions, strict=True):
             file.write(f"{example.header}\n")
             count, name = sum(map(len, example.sentences)), f"{example.document}\t{example.part}"
-            cells = iter(cells_of(clusters, count, example.source))
+            cells = iter(cells_of(clusters, count))
             for words, speakers in zip(example.sentences, example.speakers, strict=True):
                 for number, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
                     file.write(
@@ -251,8 +228,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
                 f"{document.source}: {document.name} with sentences of {lengths} words, but "
                 f"{example.source} is {example.name} with {expected}"
             )
-        kept.append(without_repeats(document.clusters, example.clusters))
-    repeated = sum(size(document.clusters) for document in documents) - sum(map(size, kept))
+        kept.append(without_repeats(document.gold, example.gold))
+    repeated = sum(size(document.gold) for document in documents) - sum(map(size, kept))
     if repeated:
         log.warning(
             "%s: %d gold mentions removed, since an earlier cluster has them", path, repeated
@@ -268,22 +245,15 @@ def parse(record: dict[str, Any], source: str) -> Example:
     for each sentence, and `"id"`, which may begin with a genre. Raises ValueError, with `source`,
     for any other record.
     """
-    if record.keys() - KEYS or ("sentences" in record) == ("text" in record):
-        raise ValueError(
-            f"{source}: keys {sorted(record)}, but a record must have sentences or text, and may "
-            "have speakers and id"
-        )
-    sentences = _sentences(record["text"]) if "text" in record else record["sentences"]
-    if not (isinstance(sentences, list) and sentences and all(map(are_words, sentences))):
-        raise ValueError(
-            f"{source}: sentences must be a list of non-empty lists of words, and text a string "
-            f"with words, but it is {shown(record.get('sentences', record.get('text')))}"
-        )
+    given = _sentences(record["text"]) if "text" in record else record.get("sentences")
+    sentences = given if isinstance(given, list) and all(map(are_words, given)) else []
     speakers = record.get("speakers", ["-"] * len(sentences))
-    if not are_words(speakers) or len(speakers) != len(sentences):
+    is_spoken = are_words(speakers) and len(speakers) == len(sentences)  # and so there are some
+    if record.keys() - KEYS or {"text", "sentences"} <= record.keys() or not is_spoken:
         raise ValueError(
-            f"{source}: speakers must be {len(sentences)} names, one for each sentence, but it is "
-            f"{shown(speakers)}"
+            f"{source}: {shown(record)}, but a record must have sentences, a list of non-empty "
+            "lists of words, or text with words, and may have speakers, a name for each sentence, "
+            "and id"
         )
     document = str(record.get("id", ""))
     pairs = zip(speakers, sentences, strict=True)
@@ -293,7 +263,7 @@ def parse(record: dict[str, Any], source: str) -> Example:
         header=f"#begin document ({document}); part 000",
         sentences=tuple(map(tuple, sentences)),
         speakers=tuple((name,) * len(sentence) for name, sentence in pairs),
-        clusters=(),
+        gold=[],
         source=source,
     )
 

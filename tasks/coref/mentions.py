@@ -5,8 +5,8 @@ A mention is (first, last) word of the document, counted from 0, both inclusive.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import chain, combinations
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from reprlib import repr as shown
 
@@ -38,10 +38,8 @@ def add_mentions(
     for position, row in enumerate(rows):
         cell, where = row.columns[-1], f"{path}:{row.line}"
         if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
-            wrong = (
-                f"coreference {shown(cell)}, but it must be -, or (12 and 12) and (12) joined by |"
-            )
-            raise ValueError(f"{where}: {wrong}")
+            form = "-, or (12 and 12) and (12) joined by |"
+            raise ValueError(f"{where}: coreference {shown(cell)}, but it must be {form}")
         parts: list[str] = _BRACKET.findall(cell)
         for part in sorted(parts, key=lambda part: (part[0] != "(", part[-1] != ")")):
             cluster = part.strip("()")
@@ -62,36 +60,26 @@ def add_mentions(
             )
 
 
-def merge(clusters: Iterable[Iterable[Mention]]) -> tuple[tuple[Mention, ...], ...]:
+def merge(clusters: Clusters) -> list[list[Mention]]:
     """Merge clusters that share a mention, and sort clusters and mentions in text order.
 
     >>> merge([[(4, 5), (0, 0)], [(7, 7), (8, 8)], [(8, 8), (0, 0)]])
-    (((0, 0), (4, 5), (7, 7), (8, 8)),)
+    [[(0, 0), (4, 5), (7, 7), (8, 8)]]
     """
-    homes: dict[Mention, set[Mention]] = {}  # mention -> its merged cluster
+    merged: list[set[Mention]] = []
     for cluster in map(set, clusters):
-        sharing = {id(homes[mention]): homes[mention] for mention in cluster & homes.keys()}
-        *smaller, largest = sorted([cluster, *sharing.values()], key=len)
-        for other in [cluster, *smaller]:
-            largest |= other
-            homes.update(dict.fromkeys(other, largest))
-    merged = {id(cluster): cluster for cluster in homes.values()}
-    return tuple(sorted(tuple(sorted(cluster)) for cluster in merged.values()))
+        sharing = [other for other in merged if not other.isdisjoint(cluster)]
+        merged = [other for other in merged if other.isdisjoint(cluster)]
+        merged.append(cluster.union(*sharing))
+    return sorted(sorted(cluster) for cluster in merged if cluster)
 
 
-def cells_of(clusters: Clusters, count: int, source: str) -> list[str]:
-    """Return the cells of the `count` words of a document; raises ValueError, with `source`, for
-    mentions of one cluster that cross.
+def cells_of(clusters: Clusters, count: int) -> list[str]:
+    """Return the cells of the `count` words of a document. Mentions of one cluster must not cross
+    (the model's do not), since brackets cannot represent that.
     """
     cells: list[list[str]] = [[] for _ in range(count)]
     for number, cluster in enumerate(clusters):
-        for (start, end), (other_start, other_end) in combinations(sorted(cluster), 2):
-            if start < other_start <= end < other_end:
-                both = f"{(start, end)} and {(other_start, other_end)}"
-                raise ValueError(
-                    f"{source}: mentions {both} of one cluster cross, which brackets "
-                    "cannot represent"
-                )
         for start, end in cluster:
             cells[start].append(f"({number})" if start == end else f"({number}")
             if start < end:

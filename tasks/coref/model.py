@@ -9,6 +9,7 @@ mentions, X x_k, H features.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -43,25 +44,17 @@ class Ranking(NamedTuple):
     scores: Float[Tensor, "K A"]
 
 
-class FeedForward(nn.Module):
-    """Two ReLU layers with dropout and a scalar output.
-
-    Callers may split `first` into terms that are cheaper to compute, and pass their sum to `rest`.
+def feed_forward(input_size: int, hidden_size: int, dropout: float) -> nn.Sequential:
+    """Return two ReLU layers with dropout and a scalar output. The first layer may be split into
+    terms that are cheaper to compute.
     """
-
-    def __init__(self, input_size: int, *, hidden_size: int, dropout: float) -> None:
-        super().__init__()
-        self.first, second = nn.Linear(input_size, hidden_size), nn.Linear(hidden_size, hidden_size)
-        score = Scores(hidden_size, 1)
-        for layer in (self.first, second, score):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
-        self.rest = nn.Sequential(
-            nn.ReLU(), nn.Dropout(dropout), second, nn.ReLU(), nn.Dropout(dropout), score
-        )
-
-    def forward(self, x: Float[Tensor, "S H"]) -> Float[Tensor, " S"]:
-        return self.rest(self.first(x)).squeeze(-1)
+    layers = nn.Linear(input_size, hidden_size), nn.Linear(hidden_size, hidden_size)
+    score = Scores(hidden_size, 1)
+    for layer in (*layers, score):
+        nn.init.xavier_uniform_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    hidden = ((layer, nn.ReLU(), nn.Dropout(dropout)) for layer in layers)
+    return nn.Sequential(*chain.from_iterable(hidden), score)
 
 
 class SpanRanker(nn.Module):
@@ -103,14 +96,12 @@ class SpanRanker(nn.Module):
         # No bias: a softmax over words ignores a constant.
         self.head = Scores(self.backbone.dim, 1, bias=False)
         self.width = _table(max_width, feature_dim)
-        self.mention = FeedForward(span_dim, hidden_size=hidden_size, dropout=dropout)
+        self.mention = feed_forward(span_dim, hidden_size, dropout)
         self.speaker = _table(2, feature_dim)
         self.genre = _table(len(GENRES) + 1, feature_dim)
         self.distance = _table(len(DISTANCES) + 1, feature_dim)
         self.register_buffer("bins", torch.tensor(DISTANCES), persistent=False)
-        self.pair = FeedForward(
-            3 * span_dim + 3 * feature_dim, hidden_size=hidden_size, dropout=dropout
-        )
+        self.pair = feed_forward(3 * span_dim + 3 * feature_dim, hidden_size, dropout)
 
     def forward(self, batch: Batch) -> list[Ranking]:
         if self.training:
@@ -195,7 +186,7 @@ class SpanRanker(nn.Module):
         each part. Terms of a single word are computed once per word, so that the vectors of all
         spans are never held in memory.
         """
-        first = self.mention.first
+        first, rest = cast(nn.Linear, self.mention[0]), self.mention[1:]
         sizes = [h.shape[1], h.shape[1], self.width.embedding_dim, x.shape[1]]
         w_start, w_end, w_width, w_head = first.weight.split(sizes, 1)
         of_start = F.linear(h, w_start, first.bias)
@@ -211,7 +202,7 @@ class SpanRanker(nn.Module):
             heads = (share @ of_head[window])[starts, widths]
             ends = of_end[window[starts, widths]]
             hidden = words[starts] + ends + F.linear(feature, w_width) + heads
-            scores.append(self.mention.rest(hidden).squeeze(-1))
+            scores.append(rest(hidden).squeeze(-1))
             features.append(feature)
         return torch.cat(scores), torch.cat(features)
 
@@ -245,7 +236,8 @@ class SpanRanker(nn.Module):
         gradient.
         """
         later, earlier = pairs(len(vectors), self.max_antecedents, vectors.device)
-        first, size = self.pair.first, vectors.shape[1]
+        first, rest = cast(nn.Linear, self.pair[0]), self.pair[1:]
+        size = vectors.shape[1]
         sizes = [size, size, size, first.in_features - 3 * size]
         w_later, w_earlier, w_product, w_features = first.weight.split(sizes, 1)
         of_later = F.linear(vectors, w_later, first.bias)
@@ -259,7 +251,7 @@ class SpanRanker(nn.Module):
             ]
             product = F.linear(vectors[i] * vectors[j], w_product)
             of_features = F.linear(self.dropout(torch.cat(features, -1)), w_features)
-            return self.pair.rest(of_later[i] + of_earlier[j] + product + of_features).squeeze(-1)
+            return rest(of_later[i] + of_earlier[j] + product + of_features).squeeze(-1)
 
         most = min(self.max_antecedents, max(len(vectors) - 1, 0))
         scores = mention.new_full((len(vectors), 1 + most), -torch.inf)

@@ -31,7 +31,7 @@ class Example:
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
-    label: str
+    gold: str
     identity: str
     source: str
 
@@ -48,12 +48,7 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        return [] if self.label == UNLABELLED else [self.label]
-
-    @property
-    def gold(self) -> str:
-        """The gold label, as the metric takes it."""
-        return self.label
+        return [] if self.gold == UNLABELLED else [self.gold]
 
 
 class Batch(NamedTuple):
@@ -80,20 +75,16 @@ def read(path: Path) -> Iterator[Example]:
             allowed = [*LABELS, UNLABELLED]
             raise ValueError(f"{source}: gold_label {label!r}, but it must be one of {allowed}")
         else:
-            yield _example(record, label, source, str(number))
+            yield _example(record, label, source, number)
     if left_out:
         log.info("%s: skipped %d pairs without a gold label", path, left_out)
 
 
-def _example(record: dict[str, Any], label: str, source: str, default: str) -> Example:
+def _example(record: dict[str, Any], label: str, source: str, default: int | str) -> Example:
+    premise, hypothesis = (_words(record, key, source) for key in ("sentence1", "sentence2"))
     identity = record.get("pairID")
-    return Example(
-        premise=_words(record, "sentence1", source),
-        hypothesis=_words(record, "sentence2", source),
-        label=label,
-        identity=default if identity is None else str(identity),
-        source=source,
-    )
+    identity = str(default if identity is None else identity)
+    return Example(premise, hypothesis, label, identity, source)
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
@@ -126,15 +117,11 @@ def leaves(tree: str, source: str) -> list[str]:
     """
     pieces = tree.split(" ")  # not split(): other white space may be part of a word
     words = [piece for piece in pieces if piece not in ("", "(", ")")]
-    opening, closing = pieces.count("("), pieces.count(")")
-    if wrong := [word for word in words if "(" in word or ")" in word]:
+    wrong = [word for word in words if "(" in word or ")" in word]
+    if wrong or pieces.count("(") != pieces.count(")"):
         raise ValueError(
-            f"{source}: {shown(wrong[0])} in the binary parse {shown(tree)}, but its brackets must "
-            "have spaces around them, and those of the text must be -LRB- and -RRB-"
-        )
-    if opening != closing:
-        raise ValueError(
-            f"{source}: {opening} '(' but {closing} ')' in the binary parse {shown(tree)}"
+            f"{source}: the binary parse {shown(tree)}, but it must have as many ( as ), each with "
+            "spaces around it, and -LRB- and -RRB- for those of the text"
         )
     return [unescape(word) for word in words]
 
@@ -145,7 +132,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
         premise=tokens([example.premise for example in examples], vocab),
         hypothesis=tokens([example.hypothesis for example in examples], vocab),
         labels=torch.tensor(
-            [vocab.label_id(one.label) if one.labels else NO_CLASS for one in examples]
+            [vocab.label_id(one.gold) if one.labels else NO_CLASS for one in examples]
         ),
     )
 
@@ -154,12 +141,8 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
     """Write `{"pairID": ..., "gold_label": ..., "predicted_label": ...}`, one pair per line."""
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
-            record = {
-                "pairID": example.identity,
-                "gold_label": example.gold,
-                "predicted_label": predicted,
-            }
-            file.write(json.dumps(record) + "\n")
+            record = {"pairID": example.identity, "gold_label": example.gold}
+            file.write(json.dumps(record | {"predicted_label": predicted}) + "\n")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:

@@ -35,7 +35,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A text, its normalised words, and their character offsets (end exclusive)."""
+    """A text, its normalised words, and their character offsets (end exclusive); also a question,
+    of which only the words are kept.
+    """
 
     text: str
     words: tuple[str, ...]
@@ -52,12 +54,12 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A question, its paragraph, and its answers with their first and last tokens."""
+    """A question, its paragraph, and the first and last token of each of its answers."""
 
     identity: str
     paragraph: Paragraph
     question: tuple[str, ...]
-    answers: tuple[str, ...]
+    gold: list[str]  # the texts of all gold answers; the metric takes the best match
     spans: tuple[Span, ...]
     source: str
     group: tuple[str, ...]  # article and paragraph, shared by their questions
@@ -69,16 +71,10 @@ class Example:
     def sentences(self) -> list[tuple[str, ...]]:
         return [self.paragraph.words, self.question]
 
-    @property
-    def gold(self) -> list[str]:
-        """The texts of all gold answers; the metric takes the best match."""
-        return list(self.answers)
-
 
 class Batch(NamedTuple):
-    """A batch: paragraphs, questions, first and last token of each answer, and data for decoding.
-
-    The most frequent answer of a question is its first; missing answers are -1.
+    """A batch: paragraphs, questions, first and last token of each answer (-1: missing), and data
+    for decoding.
     """
 
     context: Tokens
@@ -104,11 +100,11 @@ def read(path: Path) -> Iterator[Example]:
         if identity in seen:
             raise ValueError(f"{source}: this id occurs twice, but ids must be unique")
         seen.add(identity)
-        question = _question(record, context, source)
+        question = _text(record, "question", source).words
         answers = _field(record, "answers", list, source)
         if not answers:
             raise ValueError(f"{source}: no answers, but in SQuAD 1.1 every question has one")
-        texts = tuple(_field(answer, "text", str, source) for answer in answers)
+        texts = [_field(answer, "text", str, source) for answer in answers]
         spans = tuple(_span(answer, context, source, counts) for answer in answers)
         yield Example(identity, context, question, texts, spans, source, group)
     log.info(
@@ -125,14 +121,10 @@ def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]
         of_article = f"data[{a}]"
         for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: {of_article}")):
             of_paragraph = f"{of_article}.paragraphs[{p}]"
-            context = _paragraph(paragraph, f"{path}: {of_paragraph}")
-            for q, record in enumerate(_field(paragraph, "qas", list, f"{path}: {of_paragraph}")):
-                yield (
-                    record,
-                    context,
-                    f"{path}: {of_paragraph}.qas[{q}]",
-                    (of_article, of_paragraph),
-                )
+            where = f"{path}: {of_paragraph}"
+            context = _text(paragraph, "context", where)
+            for q, record in enumerate(_field(paragraph, "qas", list, where)):
+                yield record, context, f"{where}.qas[{q}]", (of_article, of_paragraph)
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
@@ -144,25 +136,13 @@ def _field(record: Any, key: str, kind: type, where: str) -> Any:
     return record[key]
 
 
-def _paragraph(record: Any, source: str) -> Paragraph:
-    text = _field(record, "context", str, source)
-    found = tokenize_with_offsets(text, fine=True)
-    words = tuple(_as_read(token.text) for token in found)
-    return Paragraph(text, words, tuple((token.start, token.end) for token in found))
-
-
-def _as_read(word: str) -> str:
-    return '"' if word in ("``", "''") else word.translate(PLAIN)
-
-
-def _question(record: Any, context: Paragraph, source: str) -> tuple[str, ...]:
-    text = _field(record, "question", str, source)
-    words = tuple(_as_read(token.text) for token in tokenize_with_offsets(text, fine=True))
-    if not words:
-        raise ValueError(f"{source}: the question has no words: {text!r}")
-    if not context.words:
-        raise ValueError(f"{source}: the context has no words: {context.text!r}")
-    return words
+def _text(record: Any, key: str, source: str) -> Paragraph:
+    text = _field(record, key, str, source)
+    tokens = tokenize_with_offsets(text, fine=True)
+    if not tokens:
+        raise ValueError(f"{source}: the {key} has no words: {text!r}")
+    words = tuple('"' if t.text in ("``", "''") else t.text.translate(PLAIN) for t in tokens)
+    return Paragraph(text, words, tuple((t.start, t.end) for t in tokens))
 
 
 def _span(record: Any, context: Paragraph, source: str, counts: Counter[str]) -> Span:
@@ -195,10 +175,7 @@ def token_span(offsets: Sequence[Span], start: int, end: int) -> Span:
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of questions."""
     offsets = [torch.tensor(example.paragraph.offsets) for example in examples]
-    answers = []
-    for example in examples:
-        spans = [span for span, times in Counter(example.spans).most_common() for _ in range(times)]
-        answers.append(torch.tensor(spans or [(NONE, NONE)]))
+    answers = [torch.tensor(example.spans or [(NONE, NONE)]) for example in examples]
     return Batch(
         context=tokens([example.paragraph.words for example in examples], vocab),
         question=tokens([example.question for example in examples], vocab),
@@ -226,15 +203,11 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     """
     answers = read_json(path, max_bytes=MAX_BYTES)  # question id -> answer
     ids = {example.identity: None for example in examples}
-    if missing := ids.keys() - answers.keys():
+    missing, unknown = ids.keys() - answers.keys(), answers.keys() - ids.keys()
+    if missing or unknown:
         raise ValueError(
-            f"{path}: {len(missing)} of {len(ids)} questions have no answer, such as "
-            f"{min(missing)!r}"
-        )
-    if unknown := answers.keys() - ids.keys():
-        raise ValueError(
-            f"{path}: {len(unknown)} answers to questions that are not in the gold file (data=, "
-            f"split=), such as {shown(min(unknown))}"
+            f"{path}: {len(missing)} of {len(ids)} questions have no answer, and {len(unknown)} "
+            f"answers have no question in the gold file, such as {shown(min(missing | unknown))}"
         )
     return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]
 
@@ -245,9 +218,8 @@ def parse(record: dict[str, Any], source: str) -> Example:
     Lists of tokens are not accepted, since answers are substrings of the text. Raises ValueError,
     with `source`, for any other record, or if a text has no words.
     """
-    context = _paragraph(record, source)
-    question = _question(record, context, source)
-    return Example(source, context, question, (), (), source, (source,))
+    context, question = (_text(record, key, source) for key in ("context", "question"))
+    return Example(source, context, question.words, [], (), source, (source,))
 
 
 def render(example: Example, prediction: Answer) -> dict[str, Any]:

@@ -8,7 +8,6 @@ of an answer.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,9 +23,9 @@ from .data import NONE, Answer, Batch
 class BiDafPlus(nn.Module):
     """Bi-attention -> self-attention over the paragraph -> scores of first and last answer token.
 
-    `target` chooses the training target among several gold answers: one drawn at random at each
-    step, or the most frequent. `max_answer_length` is the longest answer that is predicted (tokens;
-    None: any length). Memory grows with the batch times the square of the paragraph's length.
+    The training target of a question with several answers is drawn at each step.
+    `max_answer_length` is the longest answer that is predicted (tokens; None: any length). Memory
+    grows with the batch times the square of the paragraph's length.
     """
 
     def __init__(
@@ -36,11 +35,10 @@ class BiDafPlus(nn.Module):
         *,
         hidden_size: Size,
         dropout: Dropout,
-        target: Literal["random", "frequent"] = "random",
         max_answer_length: Count | None = None,
     ) -> None:
         super().__init__()
-        self.target, self.dropout, self.max_answer_length = target, dropout, max_answer_length
+        self.dropout, self.max_answer_length = dropout, max_answer_length
         self.backbone = backbone()
         self.attention = BiAttention(self.backbone.dim)
         self.residual = SelfAttention(hidden_size, dropout=dropout)
@@ -72,8 +70,6 @@ class BiDafPlus(nn.Module):
         return total / (spans[:, 0] != NONE).sum().clamp(min=1)
 
     def _targets(self, answers: Int[Tensor, "B N 2"]) -> Int[Tensor, "B 2"]:
-        if self.target == "frequent" or not self.training:
-            return answers[:, 0]
         counts = (answers[..., 0] != NONE).sum(1)
         drawn = (torch.rand(len(counts), device=counts.device) * counts).long()
         return answers[torch.arange(len(counts), device=counts.device), drawn]

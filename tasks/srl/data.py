@@ -22,6 +22,7 @@ from elmo_bench.text import (
     Span,
     Vocab,
     bracket_spans,
+    paired,
     read_documents,
     read_lines,
     spans_to_iob2,
@@ -168,46 +169,37 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     """Read the predicted tags from a file written by `write`.
 
     Raises ValueError if words or predicates differ from those of the examples, with file and line,
-    or if sentences are missing at the end, with the file.
+    or if the number of sentences does, with the file.
     """
     lines = ((number, line.strip(" \t")) for number, line in read_lines(path))
-    blocks = (
-        block for is_sentence, block in groupby(lines, lambda line: line[1] != "") if is_sentence
-    )
+    blocks = [
+        [Row(number, _GAP.split(cells)) for number, cells in block]
+        for is_sentence, block in groupby(lines, lambda line: line[1] != "")
+        if is_sentence
+    ]
     predictions = []
-    for sentence in _sentences(examples):
-        rows = [Row(number, _GAP.split(cells)) for number, cells in next(blocks, ())]
-        if not rows:
-            raise ValueError(f"{path}: the file ends before the sentence of {sentence[0].source}")
+    for rows, sentence in paired(path, blocks, list(_sentences(examples))):
         _check_fit(rows, sentence, path)
         for column, example in enumerate(sentence, 1):
             spans = bracket_spans(rows, column, path) if example.predicate else []
             predictions.append(spans_to_iob2(spans, len(rows)))
-    for (number, _), *_ in blocks:
-        raise ValueError(
-            f"{path}:{number}: more sentences than the gold file, which ends at "
-            f"{examples[-1].source}"
-        )
     return predictions
 
 
 def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> None:
     """Raise ValueError unless the rows have the words and predicates of one sentence's examples."""
-    where, gold, num_words = f"{path}:{rows[0].line}", sentence[0].source, len(sentence[0].words)
-    if len(rows) != num_words:
-        raise ValueError(f"{where}: a sentence of {len(rows)} words, but {gold} has {num_words}")
     expected = [example.predicate[0] for example in sentence if example.predicate]
-    for row in rows:
-        if len(row.columns) != 1 + len(expected):
-            raise ValueError(
-                f"{path}:{row.line}: {len(row.columns)} columns, but it must have "
-                f"{1 + len(expected)}, since {gold} has {len(expected)} predicates"
-            )
     predicates = [position for position, row in enumerate(rows) if row.columns[0] != "-"]
-    if predicates != expected:
+    if len(rows) != len(sentence[0].words) or predicates != expected:
         raise ValueError(
-            f"{where}: predicates at words {predicates}, but {gold} has them at {expected} (from 0)"
+            f"{path}:{rows[0].line}: a sentence of {len(rows)} words with predicates at "
+            f"{predicates}, but {sentence[0].source} has {len(sentence[0].words)} words and "
+            f"predicates at {expected} (from 0)"
         )
+    for row in rows:
+        if (width := len(row.columns)) != 1 + len(expected):
+            wrong = f"{width} columns, but it must have one and one for each predicate of"
+            raise ValueError(f"{path}:{row.line}: {wrong} {sentence[0].source}")
 
 
 def parse(record: dict[str, Any], source: str) -> Example:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -34,7 +35,7 @@ class Example:
     """A phrase and its sentiment; `-` if unknown."""
 
     words: tuple[str, ...]
-    label: str
+    gold: str
     source: str
 
     units = ("tree",)
@@ -50,12 +51,7 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        return [] if self.label == UNLABELLED else [self.label]
-
-    @property
-    def gold(self) -> str:
-        """The gold label, as the metric takes it."""
-        return self.label
+        return [] if self.gold == UNLABELLED else [self.gold]
 
 
 class Batch(NamedTuple):
@@ -128,7 +124,7 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of phrases."""
-    labels = [vocab.label_id(one.label) if one.labels else NO_CLASS for one in examples]
+    labels = [vocab.label_id(one.gold) if one.labels else NO_CLASS for one in examples]
     return Batch(tokens([example.words for example in examples], vocab), torch.tensor(labels))
 
 
@@ -149,16 +145,14 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     Raises ValueError if its sentences or gold labels differ from those of the examples, or for an
     unknown label, with file and line, or if their number does, with the file.
     """
-    has_five = {example.gold for example in examples} <= {*CLASSES[5]}
-    labels = sorted({*CLASSES[5 if has_five else 3].values()})
+    labels = sorted({*CLASSES[5 if examples[0].gold in CLASSES[5] else 3].values()})
     predictions = []
     for (number, line), example in paired(path, [*read_lines(path)], examples):
-        columns, words = line.split("\t"), " ".join(example.words)
-        predicted = columns[1] if len(columns) == 3 else ""
-        if columns != [example.gold, predicted, words] or predicted not in labels:
+        gold, predicted, words = [*line.split("\t", 2), "", ""][:3]
+        if (gold, words) != (example.gold, " ".join(example.words)) or predicted not in labels:
             raise ValueError(
-                f"{path}:{number}: {line!r}, but it must have three columns: {example.gold!r}, one "
-                f"of {', '.join(labels)}, and {words!r} of {example.source}; "
+                f"{path}:{number}: {shown(line)}, but it must have three columns: {example.gold}, "
+                f"one of {', '.join(labels)}, and the words of {example.source}; "
                 "check that task.classes is the same as in the run"
             )
         predictions.append(predicted)

@@ -184,7 +184,7 @@ def gold(task: str, example: Any) -> Any:
     """What a model that is always right, or an untrained one, would predict."""
     if task == "squad":
         answer = import_module("tasks.squad.data").Answer
-        return answer(example.answers[0], 0, 1) if example.answers else answer("", 0, 0)
+        return answer(example.gold[0], 0, 1) if example.gold else answer("", 0, 0)
     if example.gold == "-":
         return "2" if task == "sst5" else "neutral"
     return example.gold

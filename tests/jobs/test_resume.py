@@ -20,7 +20,7 @@ MORE = {  # what draws random numbers, keeps a state or moves between steps
     "ner": ["elmo.dropout=0.5", "fit.batch_size=4"],
     "sst5": ["embed.unknown_rate=0.3", "fit.batch_size=4"],
     "snli": ["embed.unknown_rate=0.3", "finetune=full", "fit.batch_size=10"],
-    "squad": ["task.model.target=random", "fit.batch_size=4"],
+    "squad": ["fit.batch_size=4"],
     "srl": ["fit.batch_size=80"],
     "coref": [
         "task.model.max_sentences=2",

@@ -109,7 +109,7 @@ def test_documents_come_back(corpora, tmp_path, name):
             theirs.sentences,
             theirs.speakers,
         )
-        assert ours.clusters == theirs.clusters
+        assert ours.gold == theirs.gold
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_counts_of_snli_sst_and_squad(corpora):
     assert labels == {"entailment": 3329, "neutral": 3235, "contradiction": 3278}
     assert words > 211_101  # its words between white space: punctuation comes on top
     dev = corpora / "sst" / "dev.txt"
-    labels = Counter(example.label for example in sst5.read(dev))
+    labels = Counter(example.gold for example in sst5.read(dev))
     assert labels == {"0": 139, "1": 289, "2": 229, "3": 279, "4": 165}
     assert sum(len(example.words) for example in sst5.read(dev)) == 21274
     assert sum(1 for _ in sst5.read(dev, min_tokens=1)) == 41447
@@ -157,7 +157,7 @@ def test_counts_of_snli_sst_and_squad(corpora):
     on_borders = []
     for one in itertools.islice(squad.read(corpora / "squad" / "dev-v1.1.json.gz"), 1500):
         text, offsets = one.paragraph.text, one.paragraph.offsets
-        for (first, last), answer in zip(one.spans, one.answers, strict=True):
+        for (first, last), answer in zip(one.spans, one.gold, strict=True):
             whole = text[offsets[first][0] : offsets[last][1]]
             assert answer in whole
             on_borders.append(answer == whole)

@@ -43,7 +43,7 @@ def save(tmp_path):
 
 
 def summary(examples):
-    return [(example.label, " ".join(example.words)) for example in examples]
+    return [(example.gold, " ".join(example.words)) for example in examples]
 
 
 def test_whole_sentences(save):
@@ -82,10 +82,10 @@ def test_escaped_characters_and_spaces_within_words(save):
 
 def test_fewer_classes(save):
     path = save("\n".join(f"({label} word)" for label in range(5)))
-    assert [example.label for example in read(path)] == ["0", "1", "2", "3", "4"]
+    assert [example.gold for example in read(path)] == ["0", "1", "2", "3", "4"]
     three = ["negative", "negative", "neutral", "positive", "positive"]
-    assert [example.label for example in read(path, classes=3)] == three
-    assert [(e.label, e.source[-1]) for e in read(path, classes=2)] == [
+    assert [example.gold for example in read(path, classes=3)] == three
+    assert [(e.gold, e.source[-1]) for e in read(path, classes=2)] == [
         *(("negative", "1"), ("negative", "2")),
         *(("positive", "4"), ("positive", "5")),
     ]
@@ -133,7 +133,7 @@ def test_golden_nodes(fixtures):
         "sst_all_subtrees"
     ]
     found = read(fixtures / "tasks" / "sst" / "sst.txt", min_tokens=1)
-    assert [(e.label, list(e.words)) for e in found] == [
+    assert [(e.gold, list(e.words)) for e in found] == [
         (node["label"], node["tokens"]) for node in golden
     ]
 
