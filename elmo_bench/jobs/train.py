@@ -80,8 +80,9 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         store = build.store(cfg, parts.elmo, parts.data, trainer.strategy.root_device)
         with nullcontext() if store is None else closing(store):
             parts.data.feed(parts.module.model.backbone, store)
+            settings: Any = OmegaConf.to_container(cfg, resolve=True)
             for logger in trainer.loggers:
-                logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))  # type: ignore
+                logger.log_hyperparams(settings)
             with naming_checkpoint(last, step_checkpoint):
                 trainer.fit(parts.module, parts.data, ckpt_path=last, weights_only=True)
             metrics = _measure(cfg, trainer, parts.module, parts.data)

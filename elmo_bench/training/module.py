@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
@@ -16,6 +15,7 @@ from elmo_bench.nn import Backbone
 from elmo_bench.runs import Mix, flat_mix
 
 from .data import Numbered
+from .layer_norms import LayerNorms
 from .metrics import Mean
 from .optim import decaying, parameter_groups
 from .processes import of_all, rank
@@ -72,11 +72,8 @@ class TaskModule(pl.LightningModule):
         self.encoder_groups: list[list[nn.Parameter]] = []  # trained, from the top layer down
         self.metrics: Any = nn.ModuleDict({"dev": metric, "test": metric.clone()})
         self.mean_loss = Mean()  # over the epoch so far
-        self.norms: Any = nn.ModuleDict()  # of the layers, by place
-        for place, mix in self.elmo.mixes.items():
-            self.norms[place] = Mean(len(mix.layers), dtype=torch.double)
-        self.mean_norms: dict[str, list[float]] = {}  # of the last pass over dev
-        self.watching: list[Any] = []  # hooks that measure norms, during passes over dev
+        self.layer_norms = LayerNorms(self.elmo.mixes)
+        self.mean_norms: dict[str, list[float]] = {}  # by place, of the last pass over dev
         self.encoder_is_elsewhere = encoder_is_elsewhere
         self.rename: Callable[[Any], Any] | None = None  # to the labels of another corpus
         self.content: dict[str, Any] = {}  # of checkpoints, besides the weights
@@ -140,21 +137,14 @@ class TaskModule(pl.LightningModule):
     def on_validation_epoch_start(self) -> None:
         self.check_loss()
         self.predictions = {}
-        for place, mix in self.elmo.mixes.items():
-            hook = mix.register_forward_pre_hook(partial(_measure_norms, self.norms[place]))
-            self.watching.append(hook)
+        self.layer_norms.watch()
 
     def on_test_epoch_start(self) -> None:
         self.predictions = {}
 
     def on_validation_epoch_end(self) -> None:
         self._log_metric("dev")
-        while self.watching:
-            self.watching.pop().remove()
-        for place, norms in self.norms.items():
-            # torchmetrics returns a single value as a scalar.
-            self.mean_norms[place] = norms.compute().flatten().tolist()
-            norms.reset()
+        self.mean_norms = self.layer_norms.means()
         self.log_dict(flat_mix(self.mix()), sync_dist=True)
         if self.trainer.state.fn != "fit":
             self._gather_predictions()
@@ -237,8 +227,3 @@ class TaskModule(pl.LightningModule):
         losses = checkpoint.get("mean_loss") or [{}]
         for name, value in losses[rank() % len(losses)].items():
             getattr(self.mean_loss, name).copy_(value)
-
-
-def _measure_norms(norms: Mean, mix: Any, given: tuple[Tensor, Tensor]) -> None:
-    layers, mask = mix.normed(*given), given[1]
-    norms.update((layers.norm(dim=-1) * mask).sum((1, 2)), mask.sum())

@@ -1,0 +1,44 @@
+"""The mean norm of each layer that a mix reads, over the words of dev: the lengths of the vectors
+that s_j weighs.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .metrics import Mean
+
+
+class LayerNorms(nn.Module):
+    """Measures the norms of layers, as they are mixed, at each place during a pass over dev."""
+
+    def __init__(self, mixes: nn.ModuleDict) -> None:
+        super().__init__()
+        self.mixes: list[tuple[str, Any]] = [*mixes.items()]
+        self.norms: Any = nn.ModuleDict()
+        for place, mix in self.mixes:
+            self.norms[place] = Mean(len(mix.layers), dtype=torch.double)
+        self.hooks: list[Any] = []
+
+    def watch(self) -> None:
+        """Measure whatever the mixes read, until `means` is called."""
+        for place, mix in self.mixes:
+            hook = mix.register_forward_pre_hook(partial(_measure, self.norms[place]))
+            self.hooks.append(hook)
+
+    def means(self) -> dict[str, list[float]]:
+        """Return the mean norm of each layer by place, over all processes, and end measuring."""
+        while self.hooks:
+            self.hooks.pop().remove()
+        # torchmetrics returns a single value as a scalar.
+        means = {place: one.compute().flatten().tolist() for place, one in self.norms.items()}
+        for one in self.norms.values():
+            one.reset()
+        return means
+
+
+def _measure(norms: Mean, mix: Any, given: tuple[Tensor, Tensor]) -> None:
+    layers, mask = mix.normed(*given), given[1]
+    norms.update((layers.norm(dim=-1) * mask).sum((1, 2)), mask.sum())
