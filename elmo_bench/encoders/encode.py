@@ -97,9 +97,7 @@ def encode_batches(
     encoder.eval()
     try:
         for numbers in batches([len(sentence) for sentence in sentences], batch_tokens):
-            inputs = encoder.prepare([sentences[number] for number in numbers])
-            if not getattr(encoder, "moves_inputs", False):
-                inputs = on(device, inputs)
+            inputs = on(device, encoder.prepare([sentences[number] for number in numbers]))
             with torch.no_grad():
                 vectors = encoder(inputs, layers)
             yield numbers, vectors

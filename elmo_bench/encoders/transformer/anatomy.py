@@ -30,30 +30,24 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
     """Return the layers of four subwords, the model's blocks, and what runs after the last block,
     such as a final norm.
 
-    The blocks are the first list of modules in which each returns the next layer; the top layer may
-    differ by a final norm. There are none if they cannot be identified. Raises ValueError for a
-    model without a vector for each subword.
+    The blocks are the first list of modules with one for each layer above the embeddings that run
+    in this order; there are none if there is no such list. Raises ValueError for a model without a
+    vector for each subword.
     """
-    outputs: dict[nn.Module, Any] = {}  # in the order in which modules are done
-
-    def hook(module: nn.Module, _: Any, output: Any) -> None:
-        outputs.pop(module, None)
-        outputs[module] = output[0] if isinstance(output, tuple) and output else output
-
-    hooks = [module.register_forward_hook(hook) for module in model.modules()]
-    try:
-        layers = hidden_states(model, *four_pieces(model)) or ()
-    finally:
-        for handle in hooks:
-            handle.remove()
+    done: list[nn.Module] = []
+    hooks = [
+        module.register_forward_hook(lambda module, *_: done.append(module))
+        for module in model.modules()
+    ]
+    layers = hidden_states(model, *four_pieces(model)) or ()
+    for handle in hooks:
+        handle.remove()
     if not layers or any(x is None or x.shape != (1, 4, layers[0].shape[-1]) for x in layers):
         raise ValueError(f"{type(model).__name__} does not return one vector per subword")
-    for blocks in model.modules():
-        if isinstance(blocks, nn.ModuleList) and len(blocks) == len(layers) - 1:
-            pairs = zip(map(outputs.get, blocks[:-1]), layers[1:-1], strict=True)
-            if all(isinstance(x, Tensor) and torch.equal(x, layer) for x, layer in pairs):
-                done = [*outputs]
-                return layers, [*blocks], done[done.index(blocks[-1]) + 1 :]
+    lists = (each for each in model.modules() if isinstance(each, nn.ModuleList))
+    for blocks in (each for each in lists if len(each) == len(layers) - 1):
+        if [module for module in done if module in {*blocks}] == [*blocks]:
+            return layers, [*blocks], done[done.index(blocks[-1]) + 1 :]
     return layers, [], []
 
 
@@ -88,8 +82,7 @@ def window_size(model: Any, tokenizer: Any, asked: int | None, special: int) -> 
     for name, module in model.named_modules():
         offset = getattr(module, "padding_idx", None)
         if bound and name.endswith("position_embeddings") and offset is not None:
-            # RoBERTa's positions start after the padding index
-            bound = module.num_embeddings - offset - 1
+            bound = module.num_embeddings - offset - 1  # RoBERTa counts from its padding's
     limits = [n for n in (bound, tokenizer.model_max_length) if n and n < 1e9]
     size = min(limits, default=UNBOUNDED) if asked is None else asked
     if size <= special or (bound and size > bound):

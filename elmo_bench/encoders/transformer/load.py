@@ -19,6 +19,7 @@ from elmo_bench.files import read_json
 from ..tensors import check_finite
 
 MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
+TOKENIZERS = ("*token*", "vocab*")  # files of one kind or another
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
 
 
@@ -30,6 +31,7 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
     """
     transformers = _transformers()
     source = str(Path(model).expanduser())
+    _check_folder(model, Path(source))
     where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
     config = _config(transformers, model, source, where)
     tokenizer = _tokenizer(transformers, model, source, where, config.vocab_size)
@@ -56,6 +58,15 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
     if isinstance(getattr(encoder, "pooler", None), nn.Module):
         encoder.pooler = nn.Identity()  # many checkpoints lack it, and no layer uses it
     return tokenizer, encoder
+
+
+def _check_folder(model: str, folder: Path) -> None:
+    """Raise FileNotFoundError for a folder without a config or a tokenizer, for which transformers
+    would have advice of its own, or invent one that knows no word.
+    """
+    for name, patterns in (("config.json", ["config.json"]), ("tokenizer.json", TOKENIZERS)):
+        if folder.is_dir() and not any([*folder.glob(each)] for each in patterns):
+            raise FileNotFoundError(f"encoder.model={model}: this folder has no {name}")
 
 
 def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]) -> Any:
@@ -86,10 +97,6 @@ def _tokenizer(
     """Return a tokenizer with a tokenizer.json, or one that transformers converts to it, of at most
     `size` subwords.
     """
-    folder = Path(source)
-    if folder.is_dir() and not any([*folder.glob("*token*"), *folder.glob("vocab*")]):
-        # transformers would invent one that knows no word
-        raise FileNotFoundError(f"encoder.model={model}: this folder has no tokenizer.json")
     tokenizer = transformers.AutoTokenizer.from_pretrained(source, **where)
     named = f"encoder.model={model}: its tokenizer, {type(tokenizer).__name__},"
     if not tokenizer.is_fast:
@@ -97,7 +104,8 @@ def _tokenizer(
             f"{named} is written in Python and cannot be converted to a tokenizer.json: choose a "
             "model that has one, or add one to the model's folder"
         )
-    numbers = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False).values()
+    added = tokenizer.added_tokens_decoder
+    numbers = [n for n in tokenizer.get_vocab().values() if n not in added or not added[n].special]
     if max(numbers, default=0) >= size:
         raise ValueError(
             f"{named} has more subwords than the model has embeddings ({size}): use the model's own"
@@ -153,17 +161,13 @@ def naming(model: Any) -> Iterator[None]:
                 "it requires remote code, which is never run: choose a model whose architecture is "
                 "part of transformers"
             )
-        if isinstance(error, OSError):
-            why = (
-                "there is no such local folder, and on the hub there is no such model, or it "
-                "requires a login or has no safetensors weights, or the hub cannot be reached"
-            )
-            if Path(model).expanduser().is_dir():
-                why = (
-                    "a file of this folder is missing or damaged; weights must be safetensors, "
-                    "since pytorch_model.bin can run code: save the model with save_pretrained"
-                )
-            raise OSError(f"encoder.model={model} cannot be loaded: {why}. {said}") from error
-        raise ValueError(
-            f"encoder.model={model} cannot be used as a text encoder: {said}"
+        if not isinstance(error, OSError):
+            raise ValueError(
+                f"encoder.model={model} cannot be used as a text encoder: {said}"
+            ) from error
+        raise OSError(
+            f"encoder.model={model} cannot be loaded: there is no such folder or, on the hub, no "
+            "such model, or it requires a login, or the hub cannot be reached, or a file is "
+            "missing or damaged; weights must be safetensors, since pytorch_model.bin can run "
+            f"code: save the model with save_pretrained. {said}"
         ) from error

@@ -54,10 +54,6 @@ class Transformer(nn.Module):
     or for an invalid setting.
     """
 
-    # It lays out what the model reads on the host, and moves that: `encode` leaves it to it, so
-    # that the host need not wait for the batch before.
-    moves_inputs = True
-
     def __init__(
         self,
         *,
@@ -140,18 +136,8 @@ class Transformer(nn.Module):
         return [*groups, [p for p in self.model.parameters() if p not in in_blocks | above]]
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """Return the subwords of a batch, in the windows that the model will read.
-
-        Raises ValueError for a subword without an embedding, which was added to the tokenizer.
-        """
-        pieces, size = self.subwords.split(sentences), self.model.config.vocab_size
-        if (largest := int(pieces.ids.max()) if pieces.ids.numel() else 0) >= size:
-            piece = self.subwords.tokenizer.convert_ids_to_tokens(largest)
-            raise ValueError(
-                f"encoder.model: its tokenizer maps subword {piece!r} to {largest}, but the model "
-                f"has {size} embeddings: use the model's own tokenizer"
-            )
-        return pieces
+        """Return the subwords of a batch, in the windows that the model will read."""
+        return self.subwords.split(sentences)
 
     def forward(
         self, inputs: Pieces, layers: Sequence[int] | None = None
@@ -171,8 +157,7 @@ class Transformer(nn.Module):
         """Yield what the model reads at once, shortest windows first to reduce padding: the ids
         "N S" and their mask (None without padding); and for each of the K subwords that count: its
         row among the N S rows of the output, its word, as its number among B T, and its share.
-
-        All of it is computed on the host, which waits once for the device if the inputs are there.
+        All of it is computed on the host.
         """
         ids, sizes, words, shares, mask = (tensor.cpu() for tensor in inputs)
         sentence, window = sizes.nonzero(as_tuple=True)  # of each window
