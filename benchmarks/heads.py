@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo_bench.nn import AlternatingHighwayLstm, Crf
-from elmo_bench.text import bioul_moves
+from elmo_bench.text import tag_moves
 
 from .timing import Comparison, Setting
 
@@ -27,7 +27,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
     sentences = sorted(setting.sentences, key=len)[middle : middle + setting.batch_size]
     lengths, tokens = [len(sentence) for sentence in sentences], sum(map(len, sentences))
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    crf = Crf(*bioul_moves(LABELS))
+    crf = Crf(*tag_moves(LABELS, bioul=True))
     scores = torch.randn(*mask.shape, len(LABELS), requires_grad=True)
     gold = torch.randint(len(LABELS), mask.shape)
 

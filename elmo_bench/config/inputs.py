@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import corpus as find
 from elmo_bench.files import fetch_path
-from elmo_bench.runs import Identity, hash_files, key_of
+from elmo_bench.runs import hash_files, identity_of, key_of
 
 SPLITS = ("train", "dev", "test")
 MODEL_SUFFIXES = (".safetensors", ".json", ".txt", ".model")  # weights, config, tokenizer
@@ -113,14 +113,14 @@ def _is_file(path: str) -> bool:
 
 def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
     """Return the folder, among these by identity, of the run that a config would repeat."""
-    settings = Identity.of(cfg, {}).settings if run_folders else ""
+    settings = identity_of(cfg, {}).partition("-")[0] if run_folders else ""
     if not any(identity.startswith(settings) for identity in run_folders):
         return None
     try:
-        inputs = hash_files(files(cfg), cfg.cache_dir)
+        inputs = hash_files(files(cfg))
     except (OSError, ValueError):  # the run itself reports the error
         return None
-    return run_folders.get(str(Identity.of(cfg, inputs)))
+    return run_folders.get(identity_of(cfg, inputs))
 
 
 def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:

@@ -241,16 +241,18 @@ class ProcessLauncher(Launcher):
     def _slots(self, configs: Sequence[DictConfig]) -> "queue.SimpleQueue[str | None]":
         """One slot for each run at a time: the numbers of its GPUs, or None.
 
-        A slot has as many GPUs as the run that asks for most; `auto` asks for an equal share.
+        A slot has as many GPUs as the run that asks for most; other values than a number ask for an
+        equal share.
         """
         ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
         share = max(1, len(ours) // self.n_jobs)
         asked = [
-            1 + max(machine.devices(config.trainer.get("devices", 1), share), default=0)
+            config.trainer.get("devices", 1)
             for config in configs
             if "trainer" in config and config.trainer.get("accelerator") != "cpu"
         ]
-        size = min(max(asked, default=1), len(ours))
+        sizes = (size if isinstance(size, int) and size > 0 else share for size in asked)
+        size = min(max(sizes, default=1), len(ours))
         slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         for slot in range(self.n_jobs):
             some = [ours[number % len(ours)] for number in range(slot * size, (slot + 1) * size)]

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.files import one_of
-from elmo_bench.text import FALLBACK, Case, forms, read_vectors
+from elmo_bench.text import Case, forms, read_vectors
 
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
 
@@ -38,7 +38,7 @@ class WordVectors(nn.Module):
     is_static = True  # reading a store would take as long
 
     def __init__(
-        self, words: Mapping[str, int], table: Float[Tensor, "N D"], *, lowercase: Case = FALLBACK
+        self, words: Mapping[str, int], table: Float[Tensor, "N D"], *, lowercase: Case = "fallback"
     ) -> None:
         super().__init__()
         self.words, self.lowercase, self.dim = words, lowercase, table.shape[1]
@@ -78,7 +78,7 @@ class WordVectors(nn.Module):
 
 
 def load(
-    vectors: str | Path | None, *, lowercase: Case = FALLBACK, pretrained: bool = True
+    vectors: str | Path | None, *, lowercase: Case = "fallback", pretrained: bool = True
 ) -> WordVectors:
     """Load vectors from a file: GloVe, word2vec or fastText text, plain or .gz.
 
@@ -90,7 +90,7 @@ def load(
             "encoder.vectors is empty: give a file of word vectors (GloVe, word2vec, fastText's "
             ".vec): encoder.vectors=FILE"
         )
-    one_of("encoder.lowercase", lowercase, (True, False, FALLBACK))
+    one_of("encoder.lowercase", lowercase, (True, False, "fallback"))
     words, table = read_vectors(Path(vectors).expanduser())
     if not words:
         raise ValueError(f"{vectors}: no vectors in this file")

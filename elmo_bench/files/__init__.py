@@ -14,7 +14,12 @@ from .bounds import (
     Text as Text,
     one_of as one_of,
 )
-from .download import corpus as corpus, fetch as fetch, fetch_path as fetch_path
+from .download import (
+    corpus as corpus,
+    fetch as fetch,
+    fetch_path as fetch_path,
+    hash_file as hash_file,
+)
 from .files import (
     atomic as atomic,
     find_files as find_files,
@@ -41,6 +46,7 @@ from .read import (
     parse_json as parse_json,
     read_arrays as read_arrays,
     read_json as read_json,
+    unpacked_limit as unpacked_limit,
 )
 from .words import (
     PlainLines as PlainLines,
@@ -50,5 +56,4 @@ from .words import (
     plain as plain,
     plain_lines as plain_lines,
     two_digits as two_digits,
-    with_minus as with_minus,
 )

@@ -38,13 +38,13 @@ def corpus(
         ValueError: a download has a wrong checksum (it is deleted), or an archive lacks the member.
 
     """
-    folder, downloads, paths = Path(data_dir).expanduser(), downloads or {}, {}
+    folder, paths = Path(data_dir).expanduser(), {}
     for split, file in files.items():
         path = Path(file).expanduser()
         tried = [path, folder / path] if split in given else [folder / path, path]
-        packed = (each for place in tried for each in (place, Path(f"{place}.gz")))
-        present = next((each for each in packed if each.is_file()), None)
-        if present is None and file in downloads:
+        packed = (Path(f"{place}{end}") for place in tried for end in ("", ".gz"))
+        present = next(filter(Path.is_file, packed), None)
+        if present is None and downloads and file in downloads:
             present = _download(folder / path, origin, **downloads[file])
         if present is None:
             relative = "Paths are relative to the working directory or to data_dir"
@@ -62,7 +62,7 @@ def _download(
     *,
     url: str,
     sha256: str,
-    member: str | None = None,
+    member: str = "",
     lines: Sequence[int] = (),
 ) -> Path:
     """Download a file, or extract it from a download, which is kept for its other parts."""
@@ -123,7 +123,7 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
         try:
             with atomic(path) as part:
                 HTTPDownloader(progressbar=True)(url, str(part), None)
-                if (digest := _digest(part)) != (sha256 or digest):
+                if (digest := hash_file(part)) != (sha256 or digest):
                     raise ValueError(f"{url}: the download has sha256 {digest}, not {sha256}")
         except OSError as error:  # also of requests
             raise FileNotFoundError(
@@ -135,9 +135,10 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
 
 
 def _is_there(path: Path, sha256: str | None) -> bool:
-    return path.is_file() and (sha256 is None or _digest(path) == sha256)
+    return path.is_file() and (sha256 is None or hash_file(path) == sha256)
 
 
-def _digest(path: Path) -> str:
+def hash_file(path: Path) -> str:
+    """Return the sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

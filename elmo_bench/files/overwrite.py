@@ -18,26 +18,25 @@ def check_output(
     inputs: Mapping[str, str | Path | None],
     is_own: Callable[[Path], bool],
 ) -> None:
-    """Raise ValueError if `output` is one of the inputs under any name, or an existing file that
-    `is_own` does not recognise as earlier output of this job.
-
-    Raises FileNotFoundError if its folder does not exist. `inputs` are paths by their keys.
+    """Raise ValueError if `output` is one of the inputs (paths by key) under any name, or a file
+    that `is_own` does not recognise; FileNotFoundError if its folder does not exist.
     """
-    path = Path(output)
+    path, other = Path(output), "choose another name"
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"{key}={output}: no such folder")
     if path.is_dir():
         raise ValueError(f"{key}={output} is a folder: give a file name")
     if not path.exists():
         return
-    came = ""
     for name, given in inputs.items():
         if given and Path(given).exists() and path.samefile(given):
-            came = f"is also {name}={given}, which would be overwritten: choose another name"
-    if not came and path.stat().st_size and not is_own(path):
-        came = "exists and was not written by this job: delete it, or choose another name"
-    if came:
-        raise ValueError(f"{key}={output} {came}")
+            raise ValueError(
+                f"{key}={output} is also {name}={given}, which would be overwritten: {other}"
+            )
+    if path.stat().st_size and not is_own(path):
+        raise ValueError(
+            f"{key}={output} exists and was not written by this job: delete it, or {other}"
+        )
 
 
 def begins(pattern: str) -> Callable[[Path], bool]:

@@ -6,30 +6,30 @@ All limits are far above the needs of honest files. Errors are ValueError and be
 import gzip
 import json
 import math
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from reprlib import repr as shown
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
 JSON_BYTES = 1 << 24  # maximum of a JSON file, unless its reader allows more
 LINE_BYTES = 1 << 24  # maximum of a line of text
-INTEGERS = range(-(2**63), 2**63)  # range of JSON's integers
 # Text compresses to a fifth, a regular corpus to a fiftieth, zeros to a thousandth.
 PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # any archive may unpack to PACKED_FREE bytes
 ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, compress better than text
 BUFFER = 1 << 17
 DAMAGE = (Exception,)  # zipfile, tarfile, numpy and h5py raise many types of errors
 BOM = b"\xef\xbb\xbf"
+
+
+def unpacked_limit(path: str | Path) -> int:
+    """Return how many bytes a file may decompress to."""
+    return PACKED_FREE + PACKED_RATIO * Path(path).stat().st_size
 
 
 def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTES) -> Any:
@@ -39,10 +39,9 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
     the file and, where there is one, the line, if it exceeds `max_bytes`, is empty, is a damaged
     .gz, is not of this `kind` or not JSON in UTF-8 (see `parse_json`).
     """
-    content = b""
+    content, max_bytes = bytearray(), min(max_bytes, unpacked_limit(path))
     with opened(path) as file:
-        # In pieces, since one read would allocate `max_bytes` at once.
-        while len(content) <= max_bytes and (piece := file.read(max(BUFFER, len(content)))):
+        while len(content) <= max_bytes and (piece := file.read(BUFFER)):
             content += piece
     if len(content) > max_bytes:
         raise ValueError(f"{path}: more than {max_bytes:,} bytes, the limit for such a file")
@@ -56,8 +55,8 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
         raise ValueError(f"{path}:{line}: byte {byte:#04x} is not UTF-8 text") from error
     value = parse_json(text, f"{path}")
     if not isinstance(value, kind):
-        name = "a JSON object" if kind is dict else "a JSON list"
-        raise ValueError(f"{path}: {text[:50]!r}, but this file must contain {name}")
+        name = "object" if kind is dict else "list"
+        raise ValueError(f"{path}: {text[:50]!r}, but this file must contain a JSON {name}")
     return value
 
 
@@ -68,9 +67,9 @@ def parse_json(text: str, source: str) -> Any:
     for lists and objects nested too deep, and for numbers that are not finite or do not fit into 64
     bits.
     """
-    parsers: dict[str, Any] = {"parse_int": _integer, "parse_float": _real, "parse_constant": _real}
+    kinds: dict[str, Any] = dict.fromkeys(("parse_int", "parse_float", "parse_constant"), _number)
     try:
-        return json.loads(text, object_pairs_hook=_object, **parsers)
+        return json.loads(text, object_pairs_hook=_object, **kinds)
     except json.JSONDecodeError as error:
         line = f":{error.lineno}" if "\n" in text else ""
         wrong = f"not JSON, from character {error.colno}: {error.msg}"
@@ -89,55 +88,28 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _integer(digits: str) -> int:
-    if len(digits) > 20 or int(digits) not in INTEGERS:
-        raise ValueError(f"{digits[:30]}, but an integer must fit into 64 bits")
-    return int(digits)
-
-
-def _real(digits: str) -> float:
-    if not math.isfinite(value := float(digits)):
-        raise ValueError(f"{digits[:30]}, but a number must be finite")
-    return value
+def _number(digits: str) -> int | float:
+    value, is_integer = float(digits), digits.removeprefix("-").isdigit()
+    if not math.isfinite(value) or (is_integer and abs(value) >= 2**63):
+        raise ValueError(
+            f"{digits[:30]}, but a number must be finite, and an integer fit into 64 bits"
+        )
+    return int(digits) if is_integer else value
 
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BufferedIOBase]:
     """Open a file for reading bytes; a name with `.gz` is decompressed.
 
-    Raises OSError if it cannot be opened, and ValueError, also in the body, for an archive that is
-    damaged or decompresses to more bytes than text would.
+    Raises OSError if it cannot be opened, and ValueError, also in the body, for a damaged archive.
     """
     path = Path(path)
     try:
         with path.open("rb") as packed:
-            if path.suffix == ".gz":
-                archive = _Unpacked(gzip.GzipFile(fileobj=packed), packed)
-                yield BufferedReader(archive, BUFFER)
-            else:
-                yield packed
+            is_packed = path.suffix == ".gz"
+            yield BufferedReader(gzip.GzipFile(fileobj=packed), BUFFER) if is_packed else packed
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged gzip file: {error}") from error
-
-
-class _Unpacked(RawIOBase):
-    """The decompressed content of an archive, up to a limit."""
-
-    def __init__(self, archive: gzip.GzipFile, packed: BufferedReader) -> None:
-        self.archive, self.packed, self.count = archive, packed, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        count = self.archive.readinto(buffer)
-        self.count += count
-        if self.count > PACKED_FREE + PACKED_RATIO * self.packed.tell():
-            raise ValueError(
-                f"{self.packed.name}: {self.packed.tell():,} bytes of this gzip file expand to "
-                f"{self.count:,}, too many for text: decompress it yourself if you trust it"
-            )
-        return count
 
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
@@ -148,23 +120,20 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     """
     with Path(path).open("rb") as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                return _arrays(archive, Path(path).stat().st_size)
+            with np.load(file, allow_pickle=False) as archive:
+                size, members = Path(path).stat().st_size, archive.zip.infolist()
+                if (unpacked := sum(one.file_size for one in members)) > max(
+                    ARRAYS, PACKED_RATIO * size
+                ):
+                    raise ValueError(f"{size:,} bytes that expand to {unpacked:,}")
+                if wrong := archive.zip.testzip():
+                    raise ValueError(f"{wrong} has another checksum")
+                arrays = dict(archive)
+            if wrong := [name for name in arrays if arrays[name].dtype.kind not in "biuf"]:
+                raise ValueError(f"{wrong[0]} is of {arrays[wrong[0]].dtype}")
         except DAMAGE as error:
             why = error or type(error).__name__
             raise ValueError(
                 f"{path}: not an .npz file of numeric arrays, or damaged: {why}"
             ) from error
-
-
-def _arrays(archive: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
-    members = archive.infolist()
-    if (unpacked := sum(one.file_size for one in members)) > max(ARRAYS, PACKED_RATIO * size):
-        raise ValueError(f"{size:,} bytes that expand to {unpacked:,}")
-    arrays = {}
-    for one in members:
-        array = np.lib.format.read_array(BytesIO(archive.read(one)), allow_pickle=False)
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"{one.filename} is of {array.dtype}")
-        arrays[one.filename.removesuffix(".npy")] = array
     return arrays

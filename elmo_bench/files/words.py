@@ -3,23 +3,19 @@
 import logging
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 
-HOUR, DAY = 3600, 86400  # seconds; a unit is used for less than so many of them
-UNITS = ((120, 1, "s"), (2 * HOUR, 60, "minutes"), (3 * DAY, HOUR, "hours"), (0, DAY, "days"))
 # Control characters, line breaks, bidirectional marks, and code points invalid in XML or UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def duration(seconds: float) -> str:
-    """Return a duration with the digits that an estimate has.
+    """Return a duration to the second.
 
-    >>> duration(0.04), duration(95.2), duration(110.0), duration(400.0), duration(7000.0)
-    ('0.04 s', '95 s', '110 s', '6.7 minutes', '117 minutes')
-    >>> duration(9000.0), duration(50 * 3600.0), duration(31 * 86400.0)
-    ('2.5 hours', '50 hours', '31 days')
+    >>> duration(400.2), duration(31 * 86400.0)
+    ('0:06:40', '31 days, 0:00:00')
     """
-    _, unit, name = next((each for each in UNITS if seconds < each[0]), UNITS[-1])
-    return f"{two_digits(seconds / unit)} {name}"
+    return str(timedelta(seconds=round(seconds)))
 
 
 def two_digits(value: float) -> str:
@@ -48,15 +44,6 @@ def counted_noun(number: int, noun: str) -> str:
     ('1 run', '1,200 runs')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def with_minus(number: str) -> str:
-    """Return a formatted number with a minus sign in place of its hyphen.
-
-    >>> with_minus("-0.5")
-    '−0.5'
-    """
-    return number.replace("-", "−")
 
 
 def plain(text: str) -> str:

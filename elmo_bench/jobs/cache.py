@@ -20,7 +20,6 @@ KINDS = {
     "sample": ("sample corpora", r"sample-\d+-[0-9a-f]{10}"),
     "elmo": ("downloaded biLMs", r"[0-9a-f]{12}"),
     "adapted": ("adapted biLMs", r"[0-9a-f]{16}"),
-    "hashes": ("checksums of large files", r"[0-9a-f]{64}"),
     "runs": ("unpacked archives of runs", r".+-[0-9a-f]{16}"),
 }
 

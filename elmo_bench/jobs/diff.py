@@ -172,7 +172,7 @@ def _check_foreign(run: Run, source: str) -> None:
 def _examples(cfg: DictConfig, run: Run, task: ModuleType) -> list[Any]:
     """Return the examples of the corpus that a run was evaluated on."""
     path, digest = _file(cfg, run), run.inputs.get(f"data.{cfg.split}")
-    if digest not in (None, hash_files({cfg.split: path}, cfg.cache_dir)[cfg.split]):
+    if digest not in (None, hash_files({cfg.split: path})[cfg.split]):
         raise ValueError(f"{path} is not the file that a={run.folder} was evaluated on")
     examples = list(task.read(path, **_options(run, cfg.split)))
     if names := _data(run).get("labels"):

@@ -103,7 +103,7 @@ def _write(
         device=device_name(module),
     )
     paths = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
-    hashes = hash_files(paths, cfg.cache_dir)
+    hashes = hash_files(paths)
     write_result(result, config, inputs.choices(), run["inputs"] | hashes)
 
 

@@ -3,7 +3,6 @@
 For English, it does what skeleton2conll does, a script of CoNLL-2012 for Python 2.
 """
 
-import hashlib
 import json
 import logging
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from elmo_bench.files import Bars, atomic, find_files
+from elmo_bench.files import Bars, atomic, find_files, hash_file
 from elmo_bench.text import MIN_COLUMNS, NO_WORD, read_lines
 
 log = logging.getLogger(__name__)
@@ -121,8 +120,7 @@ def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Count
             counts["sentences"],
             differing[0],
         )
-    with path.open("rb") as written:
-        return {**counts, "sha256": hashlib.file_digest(written, "sha256").hexdigest()}
+    return {**counts, "sha256": hash_file(path)}
 
 
 def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[list[str]]]:

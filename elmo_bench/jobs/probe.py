@@ -48,7 +48,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
         "corpus": str(cfg.data.name),
-        "data": _about(sentences, names, hash_files(paths, cfg.cache_dir)),
+        "data": _about(sentences, names, hash_files(paths)),
         "settings": {"steps": cfg.probe.steps, "lr": cfg.probe.lr},
         "seeds": seeds,
         "properties": measured,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from elmo_bench.files import listed, with_minus
+from elmo_bench.files import listed
 
 from .comparison import Comparison
 from .grid import Grid, without
@@ -216,7 +216,7 @@ def points(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return ""
     digits = f"{100 * value:{'+' if signed else ''}z.2f}"
-    return with_minus("0.00" if digits == "+0.00" and value <= 0 else digits)
+    return ("0.00" if digits == "+0.00" and value <= 0 else digits).replace("-", "−")
 
 
 def p_value(p: float | None) -> str:

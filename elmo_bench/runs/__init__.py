@@ -12,7 +12,7 @@ from .counts import (
     read_counts as read_counts,
 )
 from .identity import (
-    Identity as Identity,
+    identity_of as identity_of,
     acting as acting,
     as_baseline as as_baseline,
     below as below,

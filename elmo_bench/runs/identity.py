@@ -5,16 +5,15 @@ files.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import write_text
+from elmo_bench.files import hash_file
 
 DIGITS = 16  # hexadecimal digits of a sha256
-LARGE = 1_000_000  # bytes; digests of larger files are cached
 ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger")
 # Settings that are not part of an experiment: where and how it runs (the device changes the last
 # digits), what other settings repeat, and names of files (their contents count).
@@ -33,28 +32,16 @@ NOT_IDENTITY = (
 )
 
 
-class Identity(NamedTuple):
-    """Two digests: of the effective settings, and of the contents of the files that the run reads.
-    Runs with equal identities are the same.
+def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
+    """Return the identity of a composed config and of files with these hashes: two digests,
+    separated by a hyphen. Runs with equal identities are the same.
     """
-
-    settings: str
-    inputs: str
-
-    @classmethod
-    def of(cls, cfg: DictConfig, inputs: Mapping[str, str]) -> "Identity":
-        """Return the identity of a composed config and of files with these hashes."""
-        return cls(digest(acting(resolved(cfg))), digest(dict(inputs)))
-
-    def __str__(self) -> str:
-        return "-".join(self)
+    return f"{digest(acting(resolved(cfg)))}-{digest(inputs)}"
 
 
 def settings_digest(cfg: DictConfig) -> str:
-    """Return a digest of every setting except those without effect and the run's folder.
-
-    Runs of a sweep with equal digests are one run. This is stricter than identity, so that a sweep
-    over num_workers, or over files with the same content, is possible.
+    """Return a digest of every setting except those without effect and the run's folder: runs of a
+    sweep with equal digests are one run, but runs that differ in num_workers are not.
     """
     config = resolved(cfg, unknown=("run_dir",))
     without = tuple(idle(config))
@@ -136,28 +123,12 @@ def digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
-def hash_files(files: Mapping[str, Path], cache_dir: str | Path) -> dict[str, str]:
-    """Return the sha256 of each file; for large files it is cached below `cache_dir` until their
-    size or time changes.
-    """
-    return {
-        name: _sha256(Path(path), Path(cache_dir).expanduser() / "hashes")
-        for name, path in files.items()
-    }
+def hash_files(files: Mapping[str, Path]) -> dict[str, str]:
+    """Return the sha256 of each file."""
+    about = {name: (path.resolve(), path.stat()) for name, path in files.items()}
+    return {name: _hash(path, it.st_size, it.st_mtime_ns) for name, (path, it) in about.items()}
 
 
-def _sha256(path: Path, cache: Path) -> str:
-    about = path.stat()
-    key = f"{path.resolve()} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"
-    kept = cache / hashlib.sha256(key.encode()).hexdigest()
-    if about.st_size > LARGE:
-        with suppress(OSError):  # there is none, or it cannot be read: another user's
-            if len(digest := kept.read_text(errors="replace")) == 64:
-                return digest
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if about.st_size > LARGE:
-        with suppress(OSError):  # the cache is read-only or full
-            cache.mkdir(parents=True, exist_ok=True)
-            write_text(kept, digest)
-    return digest
+@cache
+def _hash(path: Path, size: int, modified: int) -> str:  # a sweep asks for each run
+    return hash_file(path)

@@ -5,7 +5,7 @@
 import logging
 import math
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -26,14 +26,12 @@ log = logging.getLogger(__name__)
 BEGUN, ENDED = "run.json", "result.json"
 INPUTS = "inputs."  # prefix of the hash of a file that the run read
 SHORT = 12  # hexadecimal digits shown of a hash
-# Keys that name files: a user may name others, such as a part of a training set. And what these
-# files are among the inputs.
+# Keys that name files, of which a user may name others, and what these are among the inputs.
 FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
     key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")
 }
 ERROR = "error.txt"  # the traceback that a failed run leaves
-# The exception of a traceback, behind its lines of code; its message may have lines of any kind.
-# A worker's traceback stands within that of its parent.
+# The exception of a traceback; a worker's traceback stands within that of its parent.
 RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
 )
@@ -94,20 +92,22 @@ class Run:
         """The config by dotted key, `elmo.mix`, with lists as tuples, and the first digits of the
         hash of each file that the run read, `inputs.data.train`.
         """
-        hashes = {f"{INPUTS}{name}": digest[:SHORT] for name, digest in self.inputs.items()}
-        return {key: frozen(value) for key, value in leaves(self._measured)} | hashes
+        return {key: frozen(value) for key, value in leaves(self._measured)} | self._hashes
 
     @cached_property
     def acting(self) -> set[str]:
         """The keys of `settings` that affect figures."""
-        hashes = (f"{INPUTS}{name}" for name in self.inputs)
-        return {*acting(self._measured), *hashes, *(FILES.keys() & self.settings.keys())}
+        return {*acting(self._measured), *self._hashes, *(FILES.keys() & self.settings.keys())}
 
     @cached_property
     def idle(self) -> set[str]:
         """The keys of `settings` that have no effect, given the values of others."""
         without = tuple(idle(self._measured))
         return {key for key in self.settings if below(key, without)}
+
+    @property
+    def _hashes(self) -> dict[str, str]:
+        return {f"{INPUTS}{name}": digest[:SHORT] for name, digest in self.inputs.items()}
 
     @property
     def _measured(self) -> dict[str, Any]:
@@ -127,6 +127,7 @@ TYPES: dict[str, Any] = {
 }
 del TYPES["folder"], TYPES["groups"]
 RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": Count}
+BEGINNING = {"identity": str}
 IN_GROUPS: dict[str, dict[str, Any]] = {  # of a config that has the group
     "encoder": {"config.encoder.name": str},
     "elmo": {"config.elmo.mix": str | int | list},
@@ -154,29 +155,27 @@ def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
     return figures
 
 
-def collect(folders: Iterable[str | Path]) -> list[Run]:
+def collect(folders: Sequence[str | Path]) -> list[Run]:
     """Return every finished run in or below the folders, in the order of their paths.
 
-    Raises FileNotFoundError if a folder does not exist or contains no run, or if no run of all
-    folders has a result, and ValueError for a damaged file.
+    Raises FileNotFoundError if there is none, or none that has begun in one of the folders, and
+    ValueError for a damaged file.
     """
-    paths_given, runs = [*map(Path, folders)], list[Run]()
-    for folder in paths_given:
-        paths = find_files(folder, ENDED)
-        if not paths and not find_files(folder, BEGUN):
+    paths = list[Path]()
+    for folder in map(Path, folders):
+        finished = find_files(folder, ENDED)
+        if not finished and not find_files(folder, BEGUN):
             why = "no finished run in or below it" if folder.is_dir() else "no such folder"
             raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
-        runs += map(read_run, paths)
-    if paths_given and not runs:
-        raise FileNotFoundError(f"runs={','.join(map(str, paths_given))}: no finished run; {GIVE}")
-    return runs
+        paths += finished
+    if folders and not paths:
+        raise FileNotFoundError(f"runs={','.join(map(str, folders))}: no finished run; {GIVE}")
+    return [*map(read_run, paths)]
 
 
 def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
-    """Return the runs in or below the folders that began and have no result, with the reason: the
-    name of the exception, if there is one.
-
-    Runs that were repeated are left out: their identity is among those of the finished `runs`.
+    """Return the first run of each identity, in or below the folders, that has begun and is not
+    among the finished `runs`, with the reason.
     """
     finished = {run.identity for run in runs}
     failed: dict[str, Run] = {}
@@ -205,18 +204,17 @@ def read_run(path: Path) -> Run:
     Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
     """
     content: dict[str, Any] = read_json(path)
-    needed = RESULT if path.name == ENDED else {"identity": str}
-    trained = TRAINED if content.get("epochs") else {}
-    source = f"{path}: not a result of elmo-bench"
-    check_types(content, TYPES | needed | trained, source)
+    is_finished, source = path.name == ENDED, f"{path}: not a result of elmo-bench"
+    check_types(content, TYPES | (RESULT if is_finished else BEGINNING), source)
     for group in IN_GROUPS.keys() & content["config"].keys():
         check_types(content, IN_GROUPS[group], source)
-    content["groups"] = content.get("choices")
-    if path.name == BEGUN:
+    if content.get("epochs"):
+        check_types(content, TRAINED, source)
+    content |= {"groups": content.get("choices"), "folder": path.parent}
+    if not is_finished:
         content["reason"] = _reason(path.parent, content.get("reason") or "did not end")
-    known = {key: content.get(key) for key in Run.__dataclass_fields__}
-    given = {key: value for key, value in known.items() if value is not None}
-    return Run(**given | {"folder": path.parent})
+    names = (name for name in Run.__dataclass_fields__ if content.get(name) is not None)
+    return Run(**{name: content[name] for name in names})
 
 
 def check_types(content: Mapping[str, Any], types: Mapping[str, Any], source: str) -> None:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.files import read_json, remove_scratch, signals, write_json, write_text
 
-from .identity import Identity, hash_files
+from .identity import hash_files, identity_of
 from .read import BEGUN, ENDED, ERROR, Run, readable
 
 GOES_ON = "last.ckpt"
@@ -74,8 +74,8 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
         remove_scratch(folder, name)
     for left in folder.glob(SLURMS):
         left.unlink()
-    inputs = hash_files(files, cfg.cache_dir)
-    identity = str(Identity.of(cfg, inputs))
+    inputs = hash_files(files)
+    identity = identity_of(cfg, inputs)
     if cfg.resume and (last := last_checkpoint(folder, identity)):
         return last
     if cfg.resume and (folder / GOES_ON).is_file() and not (folder / ENDED).exists():
@@ -149,9 +149,7 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     """
     if not cfg.resume:
         return None
-    return last_checkpoint(
-        Path(cfg.run_dir), str(Identity.of(cfg, hash_files(files, cfg.cache_dir)))
-    )
+    return last_checkpoint(Path(cfg.run_dir), identity_of(cfg, hash_files(files)))
 
 
 def last_checkpoint(folder: Path, identity: str) -> Path | None:

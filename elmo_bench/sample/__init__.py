@@ -1,5 +1,1 @@
-"""A small invented corpus in the official file formats of the six tasks, and as raw text."""
-
-from elmo_bench.sample.corpus import files
-
-__all__ = ["files"]
+from .corpus import files as files

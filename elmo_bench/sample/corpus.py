@@ -1,6 +1,6 @@
-"""The sample corpus: frozen stories in the official formats of the six tasks, and raw text.
+"""A small invented corpus in the official file formats of the six tasks, and as raw text.
 
-We generated them once with our own grammar and word lists, in elmo-bench 0.2.
+We generated its stories once with our own grammar and word lists, in elmo-bench 0.2.
 """
 
 import json
@@ -47,9 +47,8 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
             as many, at least ten.
         given: must be empty or None, since the files are ours.
 
-    Raises:
-        ValueError: for an unknown task, a `size` below 1 or above the number of stories, no
-            `root`, or a file in `given`.
+    Raises ValueError for an unknown task, a `size` below 1 or above the number of stories, or a
+    file in `given`.
 
     """
     for split in filter(given.get, given):
@@ -58,12 +57,9 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
         )
     one_of("task.name", task, FORMATS)
     form = FORMATS[task]
-    if not root or not 1 <= size <= form.most:
-        raise ValueError(
-            f"data.files.root={root} data.size={size}, but they must be a folder and a number of "
-            f"stories, from 1 to {form.most}"
-        )
-    packed = (Path(__file__).parent / f"{form.stories}.json.xz").read_bytes()
+    if not 1 <= size <= form.most:
+        raise ValueError(f"data.size={size}, but it must be from 1 to {form.most} stories")
+    packed = Path(__file__).with_name(f"{form.stories}.json.xz").read_bytes()
     folder = Path(root).expanduser() / f"sample-{size}-{sha256(packed).hexdigest()[:10]}" / task
     paths = {split: folder / f"{split}{form.suffix}" for split in SPLITS}
     if not folder.is_dir():

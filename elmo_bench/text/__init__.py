@@ -23,10 +23,9 @@ from .sentences import (
 )
 from .spans import (
     Span as Span,
-    bio_moves as bio_moves,
-    bioul_moves as bioul_moves,
     spans_to_bioul as spans_to_bioul,
     spans_to_iob2 as spans_to_iob2,
+    tag_moves as tag_moves,
     tags_to_spans as tags_to_spans,
 )
 from .tokenize import (
@@ -39,7 +38,6 @@ from .tokenize import (
 )
 from .vectors import read_vectors as read_vectors
 from .vocab import (
-    FALLBACK as FALLBACK,
     PADDING as PADDING,
     UNKNOWN as UNKNOWN,
     Case as Case,

@@ -14,7 +14,7 @@ from .conll import Row
 from .lines import read_lines
 from .spans import Span
 
-MIN_COLUMNS = 12  # columns of a sentence without predicates
+MIN_COLUMNS = 12  # of a sentence without predicates
 _DOCUMENT, _PART, _NUMBER, _WORD, _PARSE, _FIRST_PREDICATE = 0, 1, 2, 3, 5, 11  # columns
 _NO_PART = "-1"  # the part in half of OntoNotes 5's documents
 NO_WORD = "[WORD]"  # the word in files that come without text
@@ -33,15 +33,12 @@ class Document(NamedTuple):
     sentences: list[list[Row]]
 
 
-def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Iterator[Document]:
+def read_documents(path: str | Path) -> Iterator[Document]:
     """Yield the documents of a file, plain or .gz.
 
-    Spaces or tabs separate columns, empty lines separate sentences.
-
-    Raises ValueError, with file and line, if `#begin document` and `#end document` do not
-    alternate, if a document is repeated, if a row has fewer than `min_columns` columns or another
-    number of columns than the first row of its sentence, if the document, the part, the word's
-    number or the brackets of the parse contradict the rest of the file, or if it has no words.
+    Spaces or tabs separate columns, empty lines separate sentences. Raises ValueError, with file
+    and line, if `#begin document` and `#end document` do not alternate, if a document is repeated,
+    if a row contradicts itself or the rest of the file, or if the file has no words.
     """
     document: Document | None = None
     sentence: list[Row] = []
@@ -57,7 +54,7 @@ def read_documents(path: str | Path, *, min_columns: int = MIN_COLUMNS) -> Itera
                 begun[name] = number
         elif line.strip() and not line.startswith("#"):
             sentence.append(Row(number, _GAP.split(line.strip(" \t"))))
-            if wrong := _wrong(document, sentence, min_columns):
+            if wrong := _wrong(document, sentence):
                 raise ValueError(f"{where}: {wrong}")
         else:
             if sentence:
@@ -80,33 +77,22 @@ def _begin(line: str, where: str) -> Document:
     return Document(beginning["id"], int(beginning["part"] or 0), line, [])
 
 
-def _wrong(document: Document, sentence: Sequence[Row], min_columns: int) -> str:
+def _wrong(document: Document, sentence: Sequence[Row]) -> str:
     """Say what is wrong with the last row of a sentence; "" if nothing is."""
-    first, columns = sentence[0].columns, sentence[-1].columns
-    width, number = len(columns), len(sentence) - 1
-    if width < min_columns:
-        return f"{width} columns, but a row must have at least {min_columns}"
-    if width != len(first):
-        line = sentence[0].line
-        return f"{width} columns, but line {line} of the same sentence has {len(first)}"
-    if width >= MIN_COLUMNS:
-        same, part = document.id, str(document.part)
-        is_same_part = columns[_PART] == _NO_PART or columns[_PART].lstrip("0") == part.lstrip("0")
-        is_row = all("*" in cell for cell in columns[_FIRST_PREDICATE:-1])
-    else:  # in the official scorer's own tests, a document's rows have another name than itself
-        same, part = first[_DOCUMENT], first[_PART]
-        is_same_part = columns[_PART] == part
-        is_row = not document.sentences or width == len(document.sentences[0][0].columns)
-    if columns[_DOCUMENT] != same or not is_same_part:
-        came = f"{shown(columns[_DOCUMENT])} part {shown(columns[_PART])}"
-        return f"a row of {came} in {same} part {part}"
-    if not is_row:
+    columns, width = sentence[-1].columns, len(sentence[0].columns)
+    if len(columns) != width or width < MIN_COLUMNS:
+        line = f"{width}, as line {sentence[0].line}" if width >= MIN_COLUMNS else "12 or more"
+        return f"{len(columns)} columns, but a row of this sentence must have {line}"
+    came, part = columns[_PART], str(document.part)
+    if columns[_DOCUMENT] != document.id or came not in (_NO_PART, part, part.zfill(len(came))):
+        came = f"{shown(columns[_DOCUMENT])} part {shown(came)}"
+        return f"a row of {came} in {document.id} part {part}"
+    if not all("*" in cell for cell in columns[_FIRST_PREDICATE:-1]):
         return (
             f"{width} columns, but those from 12 to the last but one must be arguments, with a * "
-            "in each, and without them all rows of a document have the same number: are these two "
-            "rows in one line?"
+            "in each: are these two rows in one line?"
         )
-    if columns[_NUMBER] != str(number):
+    if columns[_NUMBER] != (number := str(len(sentence) - 1)):
         return (
             f"word number {shown(columns[_NUMBER])}, but it must be {number}, since each sentence "
             "counts from 0: a row or an empty line is missing or repeated"
@@ -117,18 +103,14 @@ def _wrong(document: Document, sentence: Sequence[Row], min_columns: int) -> str
 
 
 def _check_parse(sentence: Sequence[Row], path: str | Path) -> None:
-    """Raise ValueError unless the brackets of the parse match: a lost last row opens or closes
-    some.
-    """
-    if len(sentence[0].columns) >= MIN_COLUMNS:
-        parse = "".join(row.columns[_PARSE] for row in sentence)
-        opening, closing = parse.count("("), parse.count(")")
-        if opening != closing:
-            raise ValueError(
-                f"{path}:{sentence[-1].line}: the parse (column {_PARSE + 1}) of the sentence that "
-                f"ends here has {opening} opening and {closing} closing brackets: a row is missing "
-                "or damaged"
-            )
+    """Raise ValueError unless the brackets of the parse match: a lost last row has some of them."""
+    parse = "".join(row.columns[_PARSE] for row in sentence)
+    opening, closing = parse.count("("), parse.count(")")
+    if opening != closing:
+        raise ValueError(
+            f"{path}:{sentence[-1].line}: the parse (column {_PARSE + 1}) of the sentence that "
+            f"ends here has {opening} opening and {closing} closing brackets: a row is missing"
+        )
 
 
 def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> list[Span]:
@@ -138,29 +120,29 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
     cells, unbalanced brackets, and nested spans, which tags cannot represent.
     """
     spans: list[Span] = []
-    label, start = None, 0
-    number = column % len(sentence[0].columns) + 1 if sentence else 0  # from 1
+    label, start = "", 0  # of the span that is open
     for position, row in enumerate(sentence):
         cell = row.columns[column]
         if cell == "*":  # the most frequent cell by far
             continue
-        wrong, brackets = "", _CELL.fullmatch(cell)
-        if brackets is None:
-            wrong = "but a cell must be (X* or * or *) or (X*)"
-        elif brackets["label"] and label is not None:
-            wrong = f"but {label} is open since line {sentence[start].line}"
-        elif brackets["end"] and label is None and not brackets["label"]:
-            wrong = "but no bracket is open in its sentence"
-        if wrong or brackets is None:
-            raise ValueError(f"{path}:{row.line}: {cell!r} in column {number}, {wrong}")
+        brackets = _CELL.fullmatch(cell)
+        if not brackets or bool(brackets["label"]) == bool(label):
+            since = (
+                f"{label} is open since line {sentence[start].line}" if label else "none is open"
+            )
+            raise ValueError(
+                f"{path}:{row.line}: {cell!r} in column {column % len(row.columns) + 1}, but a "
+                f"cell must be (X* or * or *) or (X*), in turn, and {since} in its sentence"
+            )
         if brackets["label"]:
             label, start = brackets["label"], position
-        if brackets["end"] and label is not None:
+        if brackets["end"]:
             spans.append(Span(label, start, position))
-            label = None
-    if label is not None:
+            label = ""
+    if label:
+        row = sentence[start]
         raise ValueError(
-            f"{path}:{sentence[start].line}: ({label}* in column {number} is not closed before "
-            f"its sentence ends at line {sentence[-1].line}"
+            f"{path}:{row.line}: ({label}* in column {column % len(row.columns) + 1} is not closed "
+            f"before its sentence ends at line {sentence[-1].line}"
         )
     return spans

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from .conll import Row
@@ -9,7 +10,7 @@ from .lines import read_lines
 
 COLUMNS = 10
 _DOCUMENT = re.compile(r"#\s*newdoc\b")
-# a word, a multiword token, which begins at the next word, or an empty node after the last word
+# A word, a multiword token, which begins at the next word, or an empty node after the last word.
 _ID = re.compile(r"(?P<word>[0-9]{1,9})(?:-[0-9]+|(?P<node>\.[0-9]+))?")
 
 
@@ -17,12 +18,12 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
     """Yield the words of each sentence of a file, plain or .gz.
 
     `# newdoc` begins another document. Multiword tokens (such as 3-4) and empty nodes (such as 5.1)
-    are skipped. Raises ValueError, with file and line, for a line without exactly ten columns, with
-    another ID, or with an ID out of turn.
+    are skipped. Raises ValueError, with file and line, for a line without exactly ten columns or
+    with an ID out of turn.
     """
     rows: list[Row] = []
     document = 0
-    for number, line in read_lines(path):
+    for number, line in chain(read_lines(path), [(0, "")]):
         if not line.strip(" \t"):
             if rows:
                 yield rows
@@ -41,10 +42,7 @@ def read_conllu(path: str | Path) -> Iterator[list[Row]]:
             if parts is None or parts["word"] != expected:
                 raise ValueError(
                     f"{path}:{number}: ID {columns[0]!r}, but {expected} must come next (or a span "
-                    "such as 3-4, or an empty node such as 5.1): a line is missing or repeated, or "
-                    "an empty line between sentences is missing"
+                    "such as 3-4, or an empty node such as 5.1): a line is missing or repeated"
                 )
             if columns[0] == parts["word"]:
                 rows.append(Row(number, columns, document))
-    if rows:
-        yield rows

@@ -6,7 +6,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NoReturn, TypeVar
 
-from elmo_bench.files import BOM, LINE_BYTES, opened, parse_json
+from elmo_bench.files import BOM, LINE_BYTES, opened, parse_json, unpacked_limit
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -47,7 +47,7 @@ def decode(line: bytes, source: str) -> str:
 def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Yield (line number from 1, line with its line feed), without a byte order mark.
 
-    Lines end with a line feed, or all with a carriage return and a line feed, which becomes a line
+    Lines end with a line feed, or with a carriage return and a line feed, which becomes a line
     feed; other breaks, such as U+0085, are characters of a line. Raises FileNotFoundError, and
     ValueError for an empty or damaged file, and, with file and line, for a carriage return
     elsewhere and for a line of more than 16 MiB.
@@ -55,33 +55,32 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
-    number, returns = 0, False
+    number, size, most = 0, 0, unpacked_limit(path)
     with opened(path) as file:
         for number, line in enumerate(iter(partial(file.readline, LINE_BYTES + 1), b""), 1):
-            if number == 1:
-                returns = line.endswith(b"\r\n")
-            if returns or b"\r" in line:
-                line = _without_return(line, returns, f"{path}:{number}")
+            if b"\r" in line:
+                line = _without_return(line, f"{path}:{number}")
             if len(line) > LINE_BYTES:
                 raise ValueError(f"{path}:{number}: a line of more than {LINE_BYTES:,} bytes")
+            if (size := size + len(line)) > most:
+                raise ValueError(
+                    f"{path}: it expands to more than {most:,} bytes, too many for text: "
+                    "decompress it yourself if you trust it"
+                )
             yield number, line.removeprefix(BOM) if number == 1 else line
     if not number:
         raise ValueError(f"{path}: the file is empty")
 
 
-def _without_return(line: bytes, returns: bool, source: str) -> bytes:
-    is_wrong = returns and line.endswith(b"\n") and not line.endswith(b"\r\n")
-    if returns and not is_wrong:
-        line = line.removesuffix(b"\r\n") + b"\n" * line.endswith(b"\n")
-    if is_wrong or b"\r" in line:
-        before = line.partition(b"\r")[0].decode(errors="replace").rstrip("\n")
-        came = "a line feed alone behind" if is_wrong else "a carriage return behind"
+def _without_return(line: bytes, source: str) -> bytes:
+    before, _, rest = line.partition(b"\r")
+    if rest != b"\n":
         raise ValueError(
-            f"{source}: {came} {shown(before)}, but lines must end with a line feed, or all "
-            "with a carriage return and a line feed: convert the file with sed 's/\\r$//' or "
-            "tr '\\r' '\\n' < OLD > NEW"
+            f"{source}: a carriage return behind {shown(before.decode(errors='replace'))}, but a "
+            "line must end with a line feed, or with a carriage return and a line feed: convert "
+            "the file with tr '\\r' '\\n' < OLD > NEW"
         )
-    return line
+    return before + rest
 
 
 def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:

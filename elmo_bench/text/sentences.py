@@ -14,18 +14,20 @@ _STRAIGHT = frozenset("\"'")
 
 
 def text_files(pattern: str | Path) -> list[Path]:
-    """Return the files of a path, a folder (without hidden files) or a glob, sorted.
+    """Return the files of a path, a folder (without hidden and empty ones) or a glob, sorted.
 
     Raises FileNotFoundError if there are none.
     """
     path = Path(pattern).expanduser()
-    if path.is_dir():
-        inside = (file for file in path.rglob("*") if file.is_file() and file.stat().st_size)
-        parts = {file: file.relative_to(path).parts for file in inside}  # no empty marks: _SUCCESS
-        files = [file for file in parts if not any(part.startswith(".") for part in parts[file])]
+    if path.is_file():
+        return [path]
+    if path.is_dir():  # without files such as .DS_Store and _SUCCESS
+        inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
+        shown = [file for file, parts in inside if not any(part[0] == "." for part in parts)]
+        files = [file for file in shown if file.is_file() and file.stat().st_size]
     else:
         matching = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if path.name else ()
-        files = [path] if path.is_file() else [file for file in matching if file.is_file()]
+        files = [file for file in matching if file.is_file()]
     if not files:
         raise FileNotFoundError(
             f"{pattern}: no such file, no files in this folder, or no file matches the pattern"

@@ -38,21 +38,6 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     return spans
 
 
-def spans_to_bioul(spans: Sequence[Span], length: int) -> list[str]:
-    """Return the BIOUL tags of chunks, which must not overlap.
-
-    >>> spans_to_bioul([Span("PER", 0, 1), Span("LOC", 3, 3)], 4)
-    ['B-PER', 'L-PER', 'O', 'U-LOC']
-    """
-    tags = ["O"] * length
-    for label, start, end in spans:
-        tags[start : end + 1] = [f"I-{label}"] * (end + 1 - start)
-        tags[start], tags[end] = f"B-{label}", f"L-{label}"
-        if start == end:
-            tags[start] = f"U-{label}"
-    return tags
-
-
 def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
     """Return the IOB2 tags of chunks, which must not overlap."""
     tags = ["O"] * length
@@ -61,28 +46,35 @@ def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
     return tags
 
 
-def bioul_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
-    """Return what BIOUL allows: transitions from row tag to column tag, first and last tags."""
-    begins = [tag[0] in "OBU" for tag in labels]
-    ends = [tag[0] in "OLU" for tag in labels]
-    moves = [
-        [
-            may_begin if may_end else after[0] in "IL" and before[1:] == after[1:]
-            for after, may_begin in zip(labels, begins, strict=True)
-        ]
-        for before, may_end in zip(labels, ends, strict=True)
-    ]
-    return moves, begins, ends
+def spans_to_bioul(spans: Sequence[Span], length: int) -> list[str]:
+    """Return the BIOUL tags of chunks, which must not overlap.
+
+    >>> spans_to_bioul([Span("PER", 0, 1), Span("LOC", 3, 3)], 4)
+    ['B-PER', 'L-PER', 'O', 'U-LOC']
+    """
+    tags = spans_to_iob2(spans, length)
+    for label, start, end in spans:
+        tags[end] = f"{'U' if start == end else 'L'}-{label}"
+    return tags
 
 
-def bio_moves(labels: Sequence[str]) -> tuple[list[list[bool]], list[bool], list[bool]]:
-    """Return what BIO (IOB2) allows: I-X only after B-X or I-X, and thus not as first tag.
+def tag_moves(
+    labels: Sequence[str], *, bioul: bool = False
+) -> tuple[list[list[bool]], list[bool], list[bool]]:
+    """Return what BIO (IOB2) or BIOUL allows: transitions from row tag to column tag, first and
+    last tags. A chunk goes on only within its type, and in BIOUL up to its L-.
 
-    >>> moves, first, last = bio_moves(["O", "B-X", "I-X"])
+    >>> moves, first, last = tag_moves(["O", "B-X", "I-X"])
     >>> moves
     [[True, True, False], [True, True, True], [True, True, True]]
     >>> first, last
     ([True, True, False], [True, True, True])
     """
-    moves = [[after[0] != "I" or before[1:] == after[1:] for after in labels] for before in labels]
-    return moves, [tag[0] != "I" for tag in labels], [True] * len(labels)
+    first = [tag[0] in "OBU" for tag in labels]
+    last = [not bioul or tag[0] in "OLU" for tag in labels]
+    goes_on = [[a[0] in "BI" and b[0] in "IL" and a[1:] == b[1:] for b in labels] for a in labels]
+    moves = [
+        [inside or (may_end and may_begin) for inside, may_begin in zip(row, first, strict=True)]
+        for row, may_end in zip(goes_on, last, strict=True)
+    ]
+    return moves, first, last

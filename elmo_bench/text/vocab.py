@@ -2,23 +2,20 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Annotated, Any
-
-from annotated_types import Predicate
+from typing import Any, Literal
 
 PADDING, UNKNOWN = 0, 1
-FALLBACK = "fallback"  # use lower case only for words without a vector
-CASES = (True, False, FALLBACK)  # whether words are looked up in lower case
-Case = Annotated[bool | str, Predicate(CASES.__contains__), "true, false or fallback"]
+# Whether words are looked up in lower case; "fallback": only those without a vector.
+Case = bool | Literal["fallback"]
 
 
 def forms(word: str, lowercase: Case) -> tuple[str, ...]:
     """Return the forms of a word in the order of lookup.
 
-    >>> forms("Us", True), forms("Us", False), forms("Us", FALLBACK)
+    >>> forms("Us", True), forms("Us", False), forms("Us", "fallback")
     (('us',), ('Us',), ('Us', 'us'))
     """
-    if lowercase == FALLBACK:
+    if lowercase == "fallback":
         return word, word.lower()
     return (word.lower() if lowercase else word,)
 

@@ -19,7 +19,6 @@ from torch import Tensor
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import (
     BRACKETS,
-    MIN_COLUMNS,
     Row,
     Vocab,
     are_words,
@@ -36,7 +35,6 @@ log = logging.getLogger(__name__)
 # The genres of OntoNotes; any other genre has the number len(GENRES).
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 WORD, SPEAKER = 3, 9  # columns
-FEWEST_COLUMNS = 5  # document, part, number, word and cluster, as in the scorer's own tests
 FEW = 0.2  # the share of documents without a mention above which a corpus may lack annotation
 KEYS = {"sentences", "text", "speakers", "id"}  # of an unlabelled record
 _SLASHED = {"/.": ".", "/?": "?"}  # spelling in some spoken texts of OntoNotes
@@ -120,7 +118,7 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
 
 def _documents(path: Path) -> Iterator[Example]:
     """Yield the documents with the clusters of the file, in the order in which they begin."""
-    for document in read_documents(path, min_columns=FEWEST_COLUMNS):
+    for document in read_documents(path):
         if not document.sentences:
             raise ValueError(
                 f"{path}: document {document.id} part {document.part} has no sentences; remove it"
@@ -142,9 +140,7 @@ def _documents(path: Path) -> Iterator[Example]:
 
 
 def _column(sentences: Sequence[Sequence[Row]], column: int) -> tuple[tuple[str, ...], ...]:
-    """Return the words or speakers; a file of fewer columns has no speakers: "-"."""
-    if column == SPEAKER and len(sentences[0][0].columns) < MIN_COLUMNS:
-        return tuple(("-",) * len(rows) for rows in sentences)
+    """Return the words or speakers."""
     cells = ([row.columns[column] for row in rows] for rows in sentences)
     return tuple(tuple(_SLASHED.get(cell, cell) for cell in row) for row in cells)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, Size
 from elmo_bench.nn import Backbone, BiLstm, Crf, Identity, Scores
-from elmo_bench.text import bioul_moves, spans_to_iob2, tags_to_spans
+from elmo_bench.text import spans_to_iob2, tag_moves, tags_to_spans
 
 from .data import Batch
 
@@ -37,7 +37,7 @@ class BiLstmCrf(nn.Module):
         kind: Any = BiLstm if hidden_size else Identity
         self.upper = kind(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
         self.output = Scores(self.upper.dim, len(self.labels))
-        self.crf = Crf(*bioul_moves(self.labels))
+        self.crf = Crf(*tag_moves(self.labels, bioul=True))
 
     def forward(self, batch: Batch) -> Float[Tensor, "B T K"]:
         return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import Size
 from elmo_bench.nn import Backbone, Scores, viterbi
-from elmo_bench.text import bio_moves
+from elmo_bench.text import tag_moves
 
 from .data import Batch
 
@@ -46,7 +46,7 @@ class PredicateTagger(nn.Module):
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the best valid tag sequence of each sentence; all O if it has no predicate."""
-        rows = viterbi(scores.log_softmax(-1), batch.tokens.mask, bio_moves(self.labels))
+        rows = viterbi(scores.log_softmax(-1), batch.tokens.mask, tag_moves(self.labels))
         return [
             [self.labels[label] if has_predicate else "O" for label in row]
             for row, has_predicate in zip(rows, batch.predicate.any(1).tolist(), strict=True)

@@ -26,18 +26,16 @@ CONTENT = b"weights" * 1000
 LINES = b"one\ntwo\nthree\nfour\n"
 UMASK = os.umask(0)
 os.umask(UMASK)
-DOWNLOADED = ["snli", "squad1", "sst", "wikigold", "wnut17"]
+DOWNLOADED, SPLITS = ["snli", "squad1", "sst", "wikigold", "wnut17"], ("train", "dev", "test")
+
+
+MEMBERS = ("trees/train.txt", "../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt")
 
 
 def archive():
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as file:
-        for name in (
-            "trees/train.txt",
-            "../outside.txt",
-            "/tmp/absolute.txt",
-            "trees/../../dots.txt",
-        ):
+        for name in MEMBERS:
             file.writestr(name, f"what is in {name}\n")
     return content.getvalue()
 
@@ -85,7 +83,7 @@ def source(server, name, **part):
 def x(folder, downloads, **files):
     """The corpus x, of whose files a test names those that it is about; the others lie there."""
     (folder / "there.txt").touch()
-    paths = {"train": "there.txt", "dev": "there.txt", "test": "there.txt"} | files
+    paths = dict.fromkeys(SPLITS, "there.txt") | files
     return corpus(paths, data_dir=str(folder), origin="Ask the authors.", downloads=downloads)
 
 
@@ -227,7 +225,7 @@ def test_several_at_once_download_once(server, requests, tmp_path):
 
 
 def _fetch_and_die(url, folder):
-    download._digest = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # after the last byte
+    download.hash_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # after the last byte
     fetch(url, folder=folder)
 
 
@@ -264,18 +262,16 @@ def test_a_path_that_the_user_gives_is_taken_as_it_stands(tmp_path, monkeypatch,
     )
 
 
-def test_a_missing_corpus(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"data.files.train: no file .*ner/x.train.*Ask the authors"
-    ):
-        corpus({"train": "ner/x.train"}, data_dir=tmp_path, origin="Ask the authors.")
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"no file ner/x.train or .*Paths are relative to the working directory or to data_dir$",
-    ):
-        corpus(
-            {"train": "ner/x.train"}, data_dir=tmp_path, given=["train"], origin="Ask the authors."
-        )
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], r"data.files.train: no file .*ner/x.train.*Ask the authors"),
+        (["train"], r"no file ner/x.train or .*relative to the working directory or to data_dir$"),
+    ],
+)
+def test_a_missing_corpus(tmp_path, given, said):
+    with pytest.raises(FileNotFoundError, match=said):
+        corpus({"train": "ner/x.train"}, data_dir=tmp_path, given=given, origin="Ask the authors.")
 
 
 def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
@@ -298,27 +294,39 @@ def test_another_file_is_never_downloaded(server, requests, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
-    [("missing.bin", "HTTPError: 404"), ("cut.bin", "ConnectionError|ChunkedEncodingError")],
+    ("name", "part", "error", "said", "left"),
+    [
+        ("missing.bin", {}, FileNotFoundError, r"cannot download .*/{} \(HTTPError: 404", []),
+        ("cut.bin", {}, FileNotFoundError, r"cannot download .*/{} \((Connect|Chunked)", []),
+        (
+            "trees.zip",
+            {"sha256": "0" * 64},
+            ValueError,
+            r"{}: the download has .*, not 0{{64}}",
+            [],
+        ),
+        (
+            *("trees.zip", {"sha256": "0" * 64, "member": MEMBERS[0]}, ValueError),
+            *("{}: the download has .*, not 0{{64}}", []),
+        ),
+        (
+            *("trees.zip", {"member": "a.txt"}, ValueError),
+            *("cannot read 'a.txt' in .*{}: .*no item named 'a.txt'", ["ner/trees.zip"]),
+        ),
+        (
+            *("good.bin", {"member": "a.txt"}, ValueError),
+            *("cannot read 'a.txt' in .*{}: .*not a zip file", ["ner/good.bin"]),
+        ),
+    ],
 )
-def test_what_a_failed_download_says(server, tmp_path, name, what):
-    message = rf"cannot download {server}/{name} \(({what}).*save it as {tmp_path}/ner/x.train. Ask the authors"
-    with pytest.raises(FileNotFoundError, match=message):
-        x(tmp_path, {"ner/x.train": source(server, name)}, train="ner/x.train")
-    assert files_in(tmp_path) == ["there.txt"]
-
-
-@pytest.mark.parametrize("part", [{}, {"member": "trees/train.txt"}])
-def test_a_wrong_checksum_leaves_nothing(server, tmp_path, part):
-    with pytest.raises(
-        ValueError, match=r"trees.zip: the download has sha256 .*, not 0{64}\. Ask the authors"
-    ):
-        x(
-            tmp_path,
-            {"ner/x.train": source(server, "trees.zip", **part) | {"sha256": "0" * 64}},
-            train="ner/x.train",
-        )
-    assert files_in(tmp_path) == ["there.txt"]
+def test_what_a_failed_download_says_and_leaves(server, tmp_path, name, part, error, said, left):
+    downloads = {"ner/x.train": source(server, name) | part}
+    with pytest.raises(error, match=said.format(name)) as raised:
+        x(tmp_path, downloads, train="ner/x.train")
+    assert str(raised.value).endswith("Ask the authors.")
+    if error is FileNotFoundError:
+        assert f"save it as {tmp_path}/ner/x.train" in str(raised.value)
+    assert files_in(tmp_path) == [*left, "there.txt"]
 
 
 def test_parts_of_one_download(server, requests, tmp_path):
@@ -328,40 +336,19 @@ def test_parts_of_one_download(server, requests, tmp_path):
         "ner/x.test": source(server, "lines.txt", lines=[4, 4]),
     }
     found = x(tmp_path, downloads, train="ner/x.train", dev="ner/x.dev", test="ner/x.test")
-    assert [found[split].read_text() for split in found] == [
-        "what is in trees/train.txt\n",
-        "one\ntwo\nthree\n",
-        "four\n",
-    ]
+    content = ["what is in trees/train.txt\n", "one\ntwo\nthree\n", "four\n"]
+    assert [path.read_text() for path in found.values()] == content
     assert requests == ["/trees.zip", "/lines.txt"]
-    assert files_in(tmp_path) == [
-        "ner/lines.txt",
-        "ner/trees.zip",
-        "ner/x.dev",
-        "ner/x.test",
-        "ner/x.train",
-        "there.txt",
-    ]
+    names = ("lines.txt", "trees.zip", "x.dev", "x.test", "x.train")
+    assert files_in(tmp_path) == [*(f"ner/{name}" for name in names), "there.txt"]
 
 
-@pytest.mark.parametrize("member", ["../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt"])
+@pytest.mark.parametrize("member", MEMBERS[1:])
 def test_a_members_name_is_never_a_path(server, tmp_path, member):
-    found = x(
-        tmp_path, {"ner/x.train": source(server, "trees.zip", member=member)}, train="ner/x.train"
-    )
+    downloads = {"ner/x.train": source(server, "trees.zip", member=member)}
+    found = x(tmp_path, downloads, train="ner/x.train")
     assert found["train"].read_text() == f"what is in {member}\n"
     assert files_in(tmp_path) == ["ner/trees.zip", "ner/x.train", "there.txt"]
-
-
-@pytest.mark.parametrize(
-    ("name", "what"), [("trees.zip", "no item named 'a.txt'"), ("good.bin", "not a zip file")]
-)
-def test_an_archive_without_the_member(server, tmp_path, name, what):
-    with pytest.raises(
-        ValueError, match=rf"cannot read 'a.txt' in .*{name}: .*{what}.*Ask the authors"
-    ):
-        x(tmp_path, {"ner/x.train": source(server, name, member="a.txt")}, train="ner/x.train")
-    assert files_in(tmp_path) == [f"ner/{name}", "there.txt"]
 
 
 @pytest.mark.parametrize("option", [path.stem for path in CONF.glob("data/*.yaml")])
@@ -369,9 +356,7 @@ def test_which_corpora_are_downloaded(option, tmp_path):
     """Every file of the open ones has a source; none of the others has."""
     data = composed(f"data={option}", f"data_dir={tmp_path}").data
     downloads, files = data.get("downloads", {}), data.files
-    assert set(downloads) == (
-        {files.train, files.dev, files.test} if option in DOWNLOADED else set()
-    )
-    assert all(
-        each.url.startswith("https://") and len(each.sha256) == 64 for each in downloads.values()
-    )
+    assert set(downloads) == ({files[s] for s in SPLITS} if option in DOWNLOADED else set())
+    for each in downloads.values():
+        assert each.url.startswith("https://")
+        assert len(each.sha256) == 64

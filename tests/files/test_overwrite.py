@@ -59,43 +59,40 @@ def content(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+PREDICT = "job=predict checkpoint=best.ckpt input="
+EXPORT = "job=export encoder=files encoder.dir={}/bilm output={}"
+ADAPT = "job=adapt encoder=files encoder.dir={}/adapted out={}"
+FILES = "data.files.train={}/run/metrics.csv data.files.dev={}/text data.files.test={}/text"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("job=predict checkpoint=best.ckpt input={}/hardlink output={}/symlink", "is also input="),
+        (f"{PREDICT}{{}}/hardlink output={{}}/symlink", "is also input="),
         (
             "job=predict checkpoint={}/run/best.ckpt input={}/text output={}/run/best.ckpt",
             "is also checkpoint=",
         ),
-        ("job=predict checkpoint=best.ckpt input=other output={}/text", "not written by this job"),
-        ("job=predict checkpoint=best.ckpt input=other output={}/run", "is a folder"),
+        (f"{PREDICT}other output={{}}/text", "not written by this job"),
+        (f"{PREDICT}other output={{}}/run", "is a folder"),
         ("job=report runs={}/run output=[{}/new.md,{}/run/metrics.csv]", "not written by this job"),
         (
             "job=embed encoder=mini input={}/text output={}/theirs/weights.hdf5",
             "not written by this job",
         ),
-        (
-            "job=export encoder=files encoder.dir={}/bilm output={}/bilm/weights.hdf5",
-            "is also encoder.weights=",
-        ),
-        (  # downloaded, say: the sizes are equal, the weights are not
-            "job=export encoder=files encoder.dir={}/bilm output={}/theirs/weights.hdf5",
-            "not written by this job",
-        ),
-        (
-            "job=export encoder=files encoder.dir={}/bilm output={}/theirs/weights.safetensors",
-            "not written by this job",
-        ),
-        ("job=adapt encoder=files encoder.dir={}/adapted out={}/adapted", "the biLM to adapt"),
-        ("job=adapt encoder=files encoder.dir={}/adapted out={}/bilm", "contains options.json"),
-        ("job=adapt encoder=files encoder.dir={}/adapted out={}/text", "is not a folder"),
+        (f"{EXPORT}/bilm/weights.hdf5", "is also encoder.weights="),
+        # Downloaded, say: the sizes are equal, the weights are not.
+        (f"{EXPORT}/theirs/weights.hdf5", "not written by this job"),
+        (f"{EXPORT}/theirs/weights.safetensors", "not written by this job"),
+        (f"{ADAPT}/adapted", "the biLM to adapt"),
+        (f"{ADAPT}/bilm", "contains options.json"),
+        (f"{ADAPT}/text", "is not a folder"),
+        (f"{ADAPT}/words", "contains vocabulary.txt"),
         ("job=pretrain out={}/adapted", "contains options.json"),
         ("job=pretrain out={}/run", "contains result.json"),
         ("job=pretrain out={}/project", "contains README.md"),
-        ("job=adapt encoder=files encoder.dir={}/adapted out={}/words", "contains vocabulary.txt"),
         (
-            "job=train task=ner encoder=none run_dir={}/run data=files data.files.train={}/run/metrics.csv "
-            "data.files.dev={}/text data.files.test={}/text",
+            f"job=train task=ner encoder=none run_dir={{}}/run data=files {FILES}",
             "which this run would delete",
         ),
     ],

@@ -32,11 +32,8 @@ def test_reads_an_object_in_utf8_after_a_byte_order_mark_plain_or_packed(tmp_pat
         (b'{"a": NaN}', ": NaN, but a number must be finite"),
         (b'{"a": -Infinity}', ": -Infinity, but a number must be finite"),
         (b'{"a": 1e999}', ": 1e999, but a number must be finite"),
-        (
-            b'{"a": 9223372036854775808}',
-            ": 9223372036854775808, but an integer must fit into 64 bits",
-        ),
-        (b'{"a": %s}' % (b"7" * 5000), f": {'7' * 30}, but an integer"),
+        (b'{"a": 9223372036854775808}', ": 9223372036854775808, but a number must be finite"),
+        (b'{"a": %s}' % (b"7" * 5000), f": {'7' * 30}, but a number"),
         (b'{"a":' * 100_000, ": lists and objects are nested too deep"),
         (b" " * 1001, ": more than 1,000 bytes, the limit for such a file"),
     ],
@@ -67,7 +64,7 @@ def test_an_archive_of_more_than_text_can_be_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(read, "PACKED_FREE", 1 << 20)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"a O\n" * (1 << 20)))
-    with pytest.raises(ValueError, match=r"a\.gz: .* bytes of this gzip file expand to"):
+    with pytest.raises(ValueError, match=r"a\.gz: it expands to more than 1,\d+,\d+ bytes"):
         list(read_lines(path))
 
 

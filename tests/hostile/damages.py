@@ -8,31 +8,11 @@ from random import Random
 from typing import Any
 
 Damage = Callable[[bytes, Random], bytes | None]  # None: the file is gone
+NUMBERS = ("", "-1", "0", "1e999", "nan", "1.5", "9" * 500)
 HOSTILE = (
-    *(
-        "",
-        "-1",
-        "0",
-        "1e999",
-        "nan",
-        "1.5",
-        "9" * 500,
-        "../../x",
-        "\u2028",
-        "\u00a0",
-        "\U0001f600",
-    ),
+    *(*NUMBERS, "../../x", "\u2028", "\u00a0", "\U0001f600", "null", "[]", "{}", '"', "\t"),
     *("(", ")", "()", "(0)|(0", "*", "(A0*", "(V*)", "B-", "I-", "-", "O", "B-PER", "<script>"),
-    *(
-        "#end document",
-        "#begin document (x); part 000",
-        "-DOCSTART-",
-        "null",
-        "[]",
-        "{}",
-        '"',
-        "\t",
-    ),
+    *("#end document", "#begin document (x); part 000", "-DOCSTART-"),
 )
 VALUES: tuple[Any, ...] = (
     *(None, True, 0, -1, 0.5, 2**31, 2**63, "", "a", "\x00", "${oc.env:HOME}", "\ud83d"),

@@ -69,9 +69,8 @@ def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
     if row not in ("vectors", "all-vectors"):
         data.decode()
     *lines, rest = data.split(b"\n")
-    ends = {line.endswith(b"\r") for line in lines}
-    if len(ends) > 1 or b"\r" in data.replace(b"\r\n", b""):
-        yield "line ends of two kinds, or a carriage return within a line"
+    if b"\r" in data.replace(b"\r\n", b""):
+        yield "a carriage return within a line"
     if row != "vocabulary" and any(line.startswith(BOM) for line in [*lines, rest]):
         yield "a byte order mark within the file"
     lines = [line.removesuffix(b"\r") for line in [*lines, rest]]
@@ -184,17 +183,7 @@ def _vectors(lines: list[bytes], wanted: tuple[bytes, ...] | None) -> Iterator[s
 KINDS: dict[str, Any] = {
     **{"ner": _columns, "ner-predictions": _columns, "srl": _conll2012, "coref": _conll2012},
     **{"conllu": _conllu, "sst5": _trees},
-    **dict.fromkeys(
-        (
-            "vectors",
-            "all-vectors",
-            "snli",
-            "sentences",
-            "raw-text",
-            "vocabulary",
-            "sst5-predictions",
-        )
-    ),
-    **dict.fromkeys(("snli-predictions", "srl-predictions", "coref-predictions")),
+    **dict.fromkeys(("vectors", "all-vectors", "snli", "sentences", "raw-text", "vocabulary")),
+    **dict.fromkeys(f"{task}-predictions" for task in ("sst5", "snli", "srl", "coref")),
     **dict.fromkeys(f"{task}-input" for task in ("ner", "sst5", "snli", "squad", "srl", "coref")),
 }

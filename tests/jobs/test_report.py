@@ -14,7 +14,7 @@ from elmo_bench.jobs.report import check, report
 from elmo_bench.jobs.train import train
 from elmo_bench.report import Tables
 from elmo_bench.report.plots import style
-from elmo_bench.runs import Identity, Result, begin, finished, text, write_result
+from elmo_bench.runs import Result, begin, finished, identity_of, text, write_result
 from tests.conftest import composed
 
 SWEEPS = ("table1", "table2", "table3", "figure1", "figure2")
@@ -147,7 +147,7 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
             folder = tmp_path / "runs" / sweep / str(number)
             here = ["data=sample", "encoder=mini", f"run_dir={folder}"]
             cfg = composed(f"sweep={sweep}", *here, *point)
-            if (identity := str(Identity.of(cfg, {}))) in identities:
+            if (identity := identity_of(cfg, {})) in identities:
                 continue
             identities.add(identity)
             folder.mkdir(parents=True)

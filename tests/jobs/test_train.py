@@ -21,7 +21,7 @@ from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.train import train
 from elmo_bench.report.aggregate import after_epochs
-from elmo_bench.runs import Identity, read_run
+from elmo_bench.runs import identity_of, read_run
 from elmo_bench.training import wandb_logger
 from elmo_bench.training.log import is_first
 
@@ -161,11 +161,11 @@ def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
 def test_a_baseline_mixes_nothing(tiny):
     """Whichever of encoder and elmo.mix is none: a sweep over both has such runs."""
     cfg = tiny("encoder=mini", "elmo.mix=none")
-    asked = Identity.of(cfg, {})
+    asked = identity_of(cfg, {})
     train(cfg)
     assert result(cfg)["config"]["encoder"] == {"name": "none"}
     assert result(cfg)["parameters"]["frozen"] == 0
-    assert asked == Identity.of(tiny("encoder=none", "elmo.mix=all"), {})
+    assert asked == identity_of(tiny("encoder=none", "elmo.mix=all"), {})
 
 
 @pytest.mark.parametrize(

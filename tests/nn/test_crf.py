@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from elmo_bench.nn import Crf
-from elmo_bench.text import bioul_moves
+from elmo_bench.text import tag_moves
 
 LABELS = ["O", "B-PER", "I-PER", "L-PER", "U-PER"]
 
 
 def random_crf(labels=LABELS):
-    crf = Crf(*bioul_moves(labels))
+    crf = Crf(*tag_moves(labels, bioul=True))
     with torch.no_grad():
         for parameter in crf.parameters():
             parameter.copy_(torch.randn_like(parameter))
@@ -27,7 +27,7 @@ def path_score(crf, scores, path):
 
 
 def allowed(path, labels=LABELS):
-    moves, starts, ends = bioul_moves(labels)
+    moves, starts, ends = tag_moves(labels, bioul=True)
     return (
         starts[path[0]] and ends[path[-1]] and all(moves[a][b] for a, b in itertools.pairwise(path))
     )
@@ -58,7 +58,7 @@ def test_equals_brute_force():
 @torch.no_grad()
 def test_golden(modules):
     golden = json.loads((modules / "crf.json").read_text("utf-8"))
-    moves, starts, ends = bioul_moves(golden["labels"])
+    moves, starts, ends = tag_moves(golden["labels"], bioul=True)
     size = len(golden["labels"])
     assert [[a, b] for a in range(size) for b in range(size) if moves[a][b]] == golden[
         "allowed_transitions"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from elmo_bench.nn import viterbi
-from elmo_bench.text import bio_moves
+from elmo_bench.text import tag_moves
 
 LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 
@@ -29,7 +29,7 @@ def best_of_all(scores, moves, starts, ends):
 def test_equals_the_best_of_all_sequences(seed, constrained):
     torch.manual_seed(seed)
     scores, size = torch.randn(3, 4, len(LABELS)), len(LABELS)
-    rules = bio_moves(LABELS) if constrained else ([[True] * size] * size, *([[True] * size] * 2))
+    rules = tag_moves(LABELS) if constrained else ([[True] * size] * size, *([[True] * size] * 2))
     transitions = torch.randn(size, size)
     moves, starts, ends = (torch.where(torch.tensor(allowed), 0.0, -torch.inf) for allowed in rules)
     lengths = [4, 1, 3]

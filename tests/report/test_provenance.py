@@ -66,7 +66,7 @@ def test_where_the_figures_come_from(compared):
         ["runs", "10"],
         ["failed", "0"],
         ["finished", "2026-01-01 to 2026-01-05"],
-        ["time of all runs", "5 hours"],
+        ["time of all runs", "5:00:00"],
         ["device", "cpu (10 runs)"],
         ["software", f"torch 2.13.0, commit {'c' * 10}"],
         ["sha256", f"wikigold: train {'a' * 12}"],

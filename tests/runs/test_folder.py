@@ -10,12 +10,12 @@ import pytest
 
 from elmo_bench.files import alone
 from elmo_bench.runs import (
-    Identity,
     Result,
     begin,
     failures,
     finished,
     hash_files,
+    identity_of,
     last_checkpoint,
     leaves_error,
     read_run,
@@ -51,8 +51,8 @@ def test_the_folder_is_made_and_says_what_has_begun(config, tmp_path):
     files = {"data.train": tmp_path / "train.txt"}
     assert begin(config(), files) is None
     begun = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert begun["inputs"] == hash_files(files, tmp_path)
-    assert begun["identity"] == str(Identity.of(config(), begun["inputs"]))
+    assert begun["inputs"] == hash_files(files)
+    assert begun["identity"] == identity_of(config(), begun["inputs"])
     write_result(FIGURES, config())
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert begun.items() <= result.items()
@@ -165,7 +165,7 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
         last.write_text("state")
 
     killed(seed=1)
-    identity = str(Identity.of(config(seed=1), {}))
+    identity = identity_of(config(seed=1), {})
     assert unfinished([tmp_path]) == {identity: folder}
     assert last_checkpoint(folder, identity) == last
     assert begin(config(seed=1, resume=True), {}) == last  # and it is still there

@@ -53,10 +53,6 @@ def test_errors_name_what_is_allowed(tmp_path: Path) -> None:
         files(task="pos", root=tmp_path, size=1)
     with pytest.raises(ValueError, match=r"data\.files\.dev=mine, but data=sample has its own"):
         files(task="ner", root=tmp_path, size=1, dev="mine")
-    with pytest.raises(
-        ValueError, match=r"data\.files\.root= data\.size=1, but they must be a folder"
-    ):
-        files(task="ner", root="", size=1)
 
 
 @pytest.mark.parametrize("task", TASKS)

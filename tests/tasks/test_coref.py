@@ -129,12 +129,13 @@ def test_files_without_annotation_are_left_out(tmp_path, caplog):
     assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
-def test_five_columns_and_brackets_side_by_side(tmp_path):
+def test_brackets_side_by_side(tmp_path):
     """As in the official scorer's own tests: no part in the first line, tabs, one of them at a
     row's end.
     """
     cells = ["(0", "0)", "(1(2", "(3(3", "3)3)", "1)2)", "(0)(4", "(4)4)", "-\t"]
-    rows = "".join(f"test\t0\t{k}\tw{k}\t{cell}\n" for k, cell in enumerate(cells))
+    begin = "Luo\t0\t{}\tw\t-\t*" + "\t-" * 5
+    rows = "".join(f"{begin.format(k)}\t{cell}\n" for k, cell in enumerate(cells))
     path = tmp_path / "some.key"
     path.write_text(f"#begin document (Luo); \n{rows}\n#end document\n")
     (document,) = read(path)

@@ -53,17 +53,10 @@ def test_documents_parts_and_sentences(tmp_path):
 
 def test_gzip_and_a_first_line_without_a_part(tmp_path):
     path = tmp_path / "some.gold_conll.gz"
-    path.write_bytes(
-        gzip.compress(
-            FILE.replace("(nw/tale); part 012", "(nw/tale2);")
-            .replace("nw/tale  12", "nw/tale2  0")
-            .encode()
-        )
-    )
-    assert [(document.id, document.part) for document in read_documents(path)] == [
-        ("nw/tale", 0),
-        ("nw/tale2", 0),
-    ]
+    text = FILE.replace("(nw/tale); part 012", "(nw/tale2);").replace("nw/tale  12", "nw/tale2  0")
+    path.write_bytes(gzip.compress(text.encode()))
+    read = [(document.id, document.part) for document in read_documents(path)]
+    assert read == [("nw/tale", 0), ("nw/tale2", 0)]
 
 
 def test_the_part_of_a_row_may_be_missing(tmp_path):
@@ -81,70 +74,49 @@ def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):
     assert [row.columns[3] for row in document.sentences[0]] == ["2\u00a0000", "sing"]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        ("nonsense\n" + FILE, 1, "a document must begin with"),
-        (FILE + owls(0), 15, "a document must begin with"),
-        (
-            FILE.replace("#end document\n\n#b", "#b"),
-            7,
-            r"'#begin document .* has no #end document yet",
-        ),
-        (FILE.removesuffix("#end document\n"), 9, "nw/tale part 12 has no #end document"),
-        (FILE.replace("012", "000"), 9, "occurs twice, first in line 1"),
-        (FILE.replace("  (V*)", "", 1), 3, "12 columns, but line 2 of the same sentence has 13"),
-        (
-            FILE.replace("sing", "[WORD]", 1),
-            3,
-            r"word '\[WORD\]': this file is a skeleton, to which job=ontonotes adds",
-        ),
-        (FILE.replace("?  _", "?"), 6, "11 columns, but a row must have at least 12"),
-        # what the format says twice: a row lost, repeated, a lost empty line, two rows in a line
-        (FILE.replace(f"{row(0, 'Why')}\n", ""), 5, "word number '1', but it must be 0"),
-        (
-            FILE.replace(row(0, "Why"), f"{row(0, 'Why')}\n{row(0, 'Why')}"),
-            6,
-            "number '0', but .* 1",
-        ),
-        (FILE.replace(f"{row(1, '?')}\n", f"{row(1, '?')}\n{row(0, 'Oh')}\n"), 7, "an empty line"),
-        (
-            FILE.replace(owls(12), owls(12).partition("\n")[0]),
-            11,
-            "the parse .* has 3 opening and 1 closing",
-        ),
-        (
-            FILE.replace("Why  _  -  -  -  -  -  *  -\n", "Why  _  -  -  -  -  -  *  -  "),
-            5,
-            "in one line",
-        ),
-        (
-            FILE.replace("nw/tale  12", "nw/tale  13"),
-            11,
-            "a row of 'nw/tale' part '13' in nw/tale part 12",
-        ),
-        (
-            FILE.replace("nw/tale  0  1  ?", "nw/tail  0  1  ?"),
-            6,
-            "a row of 'nw/tail' part '0' in nw/tale",
-        ),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
-    path = write(tmp_path, text)
+WHY, LAST = row(0, "Why"), row(1, "?")
+WRONG = {  # what stands in its place, in which line, and what is said
+    "#begin": ("nonsense\n#begin", 1, "a document must begin with"),
+    "#end document\n\n#b": ("#b", 7, r"'#begin document .* has no #end document yet"),
+    "012": ("000", 9, "occurs twice, first in line 1"),
+    "  (V*)": ("", 3, "12 columns, but .* must have 13, as line 2"),
+    "sing": ("[WORD]", 3, r"word '\[WORD\]': this file is a skeleton, to which job=ontonotes adds"),
+    "?  _": ("?", 6, "11 columns, but .* must have 12, as line 5"),
+    "Why  _": ("Why", 5, "11 columns, but .* must have 12 or more"),
+    # What the format says twice: a row lost, repeated, a lost empty line, two rows in a line.
+    f"{WHY}\n": ("", 5, "word number '1', but it must be 0"),
+    WHY: (f"{WHY}\n{WHY}", 6, "number '0', but .* 1"),
+    f"{LAST}\n": (f"{LAST}\n{row(0, 'Oh')}\n", 7, "an empty line"),
+    f"\n{row(1, 'sing', '(V*)', part=12, parse='(VP*)))')}": (
+        "",
+        11,
+        "has 3 opening and 1 closing",
+    ),
+    f"{WHY}\n{LAST}": (f"{WHY}  {LAST}", 5, "in one line"),
+    "nw/tale  12": ("nw/tale  13", 11, "a row of 'nw/tale' part '13' in nw/tale part 12"),
+    "nw/tale  0  1  ?": ("nw/tail  0  1  ?", 6, "a row of 'nw/tail' part '0' in nw/tale"),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, text):
+    other, line, message = WRONG[text]
+    path = write(tmp_path, FILE.replace(text, other, 1))
     with pytest.raises(ValueError, match=f"^{path}:{line}: .*{message}"):
         list(read_documents(path))
 
 
-def test_two_short_rows_in_a_line(tmp_path):
-    """Five columns, as in the tests of the official scorer; a sentence of one row has ten then."""
-    row, begin, end = "test 0 {} a -\n", "#begin document (Luo);\n", "#end document\n"
-    text = f"{begin}{row.format(0)}\n{row.format(0)}{row.format(1)}{end}"
-    assert len(list(read_documents(write(tmp_path, text), min_columns=5))) == 1
-    joined = text.replace(f"-\n{row.format(1)}", f"- {row.format(1)}")
-    path = write(tmp_path, joined)
-    with pytest.raises(ValueError, match=f"^{path}:4: 10 columns, .* two rows in one line"):
-        list(read_documents(path, min_columns=5))
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FILE + owls(0), "15: .*a document must begin with"),
+        (FILE.removesuffix("#end document\n"), "9: nw/tale part 12 has no #end document"),
+    ],
+)
+def test_a_document_without_its_lines(tmp_path, text, said):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=f"^{path}:{said}"):
+        list(read_documents(path))
 
 
 def sentence(*cells: str) -> list[Row]:
@@ -164,22 +136,19 @@ def test_brackets():
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["*", "-"], r"f:8: '-' in column 2"),
-        (["(*)"], r"f:7: '\(\*\)' in column 2"),
-        (["(A0*", "*", "*)*"], r"f:9: '\*\)\*'"),
-        (["(A0*(A1*"], r"f:7: "),
-        (["(A0(A1*", "*))"], r"f:7: "),
-        (["(A0*", "(A1*)", "*)"], r"f:8: '\(A1\*\)' in column 2, but A0 is open since line 7"),
-        (["(A0*", "*)", "*)"], r"f:9: '\*\)' in column 2, but no bracket is open in its sentence"),
-        (
-            ["*", "(A0*", "*"],
-            r"f:8: \(A0\* in column 2 is not closed before its sentence ends at line 9",
-        ),
+        ("* -", r"f:8: '-' in column 2"),
+        ("(*)", r"f:7: '\(\*\)' in column 2"),
+        ("(A0* * *)*", r"f:9: '\*\)\*'"),
+        ("(A0*(A1*", r"f:7: "),
+        ("(A0(A1* *))", r"f:7: "),
+        ("(A0* (A1*) *)", r"f:8: '\(A1\*\)' in column 2, .* A0 is open since line 7"),
+        ("(A0* *) *)", r"f:9: '\*\)' in column 2, .* none is open in its sentence"),
+        ("* (A0* *", r"f:8: \(A0\* in column 2 is not closed before its sentence ends at line 9"),
     ],
 )
 def test_bad_brackets_are_named_with_their_line(cells, message):
     with pytest.raises(ValueError, match=message):
-        bracket_spans(sentence(*cells), 1, "f")
+        bracket_spans(sentence(*cells.split()), 1, "f")
 
 
 @pytest.mark.parametrize(
