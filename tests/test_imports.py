@@ -75,7 +75,12 @@ ONLY = {
     "transformers": {"elmo_bench/encoders/transformer/load.py"},
     "peft": {"elmo_bench/encoders/lora.py"},
     "wandb": {"elmo_bench/training/wandb_logger.py"},
-    "pydantic": {"elmo_bench/config", "elmo_bench/report/probes.py", "elmo_bench/runs/read.py"},
+    "pydantic": {
+        "elmo_bench/config",
+        "elmo_bench/encoders/bilm/options.py",
+        "elmo_bench/report/probes.py",
+        "elmo_bench/runs/read.py",
+    },
 }
 
 

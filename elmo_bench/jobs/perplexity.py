@@ -1,17 +1,16 @@
 """`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
+from functools import partial
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from statistics import geometric_mean
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from elmo_bench.config import encoders, hardware
-from elmo_bench.files import Bars
-from elmo_bench.lm import LanguageModel, add, load_language_model, sentence_likelihoods
+from elmo_bench.files import counted
+from elmo_bench.lm import LanguageModel, load_language_model
 from elmo_bench.text import read_sentences
 
 
@@ -26,20 +25,16 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     lines are skipped.
     """
     model = check(cfg).to(hardware.device(cfg))
-    totals, words, unknown, sentences = dict.fromkeys(model.directions, 0.0), 0, 0, 0
-    columns = [SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn()]
-    with Bars(*columns, console=Console(stderr=True)) as bars:
-        scored = sentence_likelihoods(model, filter(len, read_sentences(cfg.input)))
-        for tokens, scores in bars.track(scored, description="sentences"):
-            add(totals, scores)
-            words, sentences = words + len(tokens), sentences + 1
-            unknown += sum(token not in model.numbers for token in tokens)
+    sentences = [*filter(len, read_sentences(cfg.input))]
     if not sentences:  # of a pipe, which can be read once
         raise ValueError(f"input={cfg.input} contains only blank lines")
-    if len(totals) > 1:
-        totals["mean"] = fmean(totals.values())
-    figures: dict[str, Any] = model.perplexities(totals, words + sentences)
-    figures |= {"tokens": words, "sentences": sentences, "unknown": unknown / max(words, 1)}
+    figures = model.perplexity(sentences, partial(counted, description="batches of sentences"))
+    if len(figures) > 1:
+        figures["mean"] = geometric_mean(figures.values())
+    words = [word for sentence in sentences for word in sentence]
+    unknown = sum(word not in model.numbers for word in words)
+    figures |= {"tokens": len(words), "sentences": len(sentences)}
+    figures["unknown"] = unknown / max(len(words), 1)
     Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
     return figures
 

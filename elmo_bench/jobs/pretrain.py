@@ -11,28 +11,19 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
-from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from elmo_bench import COMMAND, training
 from elmo_bench.config.hardware import device
 from elmo_bench.config.inputs import instantiate
 from elmo_bench.encoders.bilm import BiLm, save
-from elmo_bench.files import (
-    Bars,
-    check_bilm_folder,
-    counted,
-    duration,
-    sole,
-    watched,
-    write_text,
-)
+from elmo_bench.files import Bars, check_bilm_folder, counted, duration, sole, watched, write_text
 from elmo_bench.files.signals import put_off
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
@@ -90,7 +81,7 @@ def build(cfg: DictConfig, corpus: Corpus) -> Trainer:
     """Return the trainer of a new language model."""
     settings = cfg.pretrain
     torch.manual_seed(cfg.seed)
-    bilm = BiLm(instantiate(cfg.bilm), dropout=settings.dropout)
+    bilm = BiLm(instantiate(cfg.bilm, _convert_="all"), dropout=settings.dropout)
     model = LanguageModel(bilm, corpus.vocabulary(settings.vocabulary)).to(device(cfg))
     if settings.start == "frequencies":
         model.start_from(corpus)
@@ -98,21 +89,21 @@ def build(cfg: DictConfig, corpus: Corpus) -> Trainer:
     plan = Training.of(settings, len(model.vocabulary), **own)
     optimizers = {kind: instantiate(cfg.bilm_optimizer[kind]) for kind in ("dense", "sparse")}
     trainer = Trainer(model, corpus, plan, **optimizers)
-    log.info("%s; %s softmax; %s parameters", *describe(trainer))
+    log.info("%s", "; ".join(f"{key}: {value}" for key, value in describe(trainer).items()))
     return trainer
 
 
-def describe(trainer: Trainer) -> tuple[str, str, str]:
-    """Describe the text, the softmax, and the number of the biLM's parameters."""
+def describe(trainer: Trainer) -> dict[str, str]:
+    """Describe the text, the biLM and the softmax."""
     corpus, model = trainer.corpus, trainer.model
     size = sum(parameter.numel() for parameter in model.bilm.parameters())
     kind = "sampled" if trainer.settings.samples else "full"
-    return (
-        f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, "
+    return {
+        "text": f"{corpus.num_tokens:,} tokens, {corpus.num_sentences:,} sentences, "
         f"{len(corpus.words) - 2:,} word types",
-        f"{len(model.vocabulary):,} words to predict, {kind}",
-        f"{size:,}",
-    )
+        "parameters": f"{size:,} without the softmax",
+        "softmax": f"{len(model.vocabulary):,} words to predict, {kind}",
+    }
 
 
 class _Run:
@@ -121,7 +112,6 @@ class _Run:
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
         self.cfg, self.trainer, self.dev = cfg, trainer, dev
         self.best, self.seconds, self.is_stopped = math.inf, 0.0, False
-        self.looked: int | None = None  # the step of the last evaluation on dev
         self.out, self.last = Path(cfg.out), Path(cfg.out, LAST)
         self.identity = identity(cfg, trainer.corpus, dev)
         if self.last.is_file():
@@ -133,7 +123,7 @@ class _Run:
         """Train to the end; Ctrl-C or SIGTERM ends the command when a step is done and saved."""
         with put_off(self._stop):
             self._steps()
-        if self.looked != self.trainer.step:  # it was shortened to the last step of a stopped one
+        if math.isinf(self.best):  # a stopped training is to end where it was stopped
             self._validate()
             self._save()
 
@@ -142,9 +132,8 @@ class _Run:
 
     def _steps(self) -> None:
         trainer, settings, first = self.trainer, self.cfg.pretrain, self.trainer.step
-        columns = *Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()
         earlier, begun = self.seconds, time.perf_counter()
-        with Bars(*columns) as bars:
+        with Bars() as bars:
             bar = bars.add_task("pretraining", total=trainer.num_steps, completed=first)
             for loss in trainer.run():
                 spent = time.perf_counter() - begun
@@ -168,41 +157,40 @@ class _Run:
 
     def _validate(self) -> None:
         """Save the language model if it is the best so far on dev; without dev, always."""
-        mean = math.inf
         if self.dev:
             watch = partial(counted, description="dev perplexity, batches")
-            perplexities = self.trainer.model.perplexity(self.dev, watch)
-            mean = statistics.geometric_mean(perplexities.values())
-            log.info("step %d: dev perplexity %s", self.trainer.step, each(perplexities))
-        if mean < self.best or not self.dev or self.looked is None:
+            found = self.trainer.model.perplexity(self.dev, watch)
+            each = ", ".join(f"{direction} {value:.2f}" for direction, value in found.items())
+            log.info("step %d: dev perplexity %s", self.trainer.step, each)
+            if (mean := statistics.geometric_mean(found.values())) >= self.best:
+                return
             self.best = mean
-            self._keep()
-        self.looked = self.trainer.step
+        self._keep()
 
     def _keep(self) -> None:
         save(self.trainer.model.bilm, self.out / "weights.safetensors", dtype=torch.float16)
         save_softmax(self.trainer.model, self.out)
 
     def _save(self) -> None:
-        """Write last.ckpt; before the first evaluation on dev, save the model too."""
-        if self.looked is None:
+        """Write last.ckpt; before the first figure on dev, save the model too."""
+        if math.isinf(self.best):
             self._keep()
-        own = {key: getattr(self, key) for key in ("best", "seconds", "identity", "looked")}
+        own = {key: getattr(self, key) for key in ("best", "seconds", "identity")}
         training.save_state(self.trainer.state_dict() | own, self.last)
 
     def _resume(self, saved: dict[str, Any]) -> None:
         before, now = saved["identity"], self.identity
-        keys = sorted(before.keys() | now.keys())
-        if different := [key for key in keys if before.get(key) != now.get(key)]:
-            changes = "; ".join(
-                f"{key} was {before.get(key)} and is now {now.get(key)}" for key in different
-            )
+        if changes := "; ".join(
+            f"{key} was {before.get(key)} and is now {now.get(key)}"
+            for key in sorted(before.keys() | now.keys())
+            if before.get(key) != now.get(key)
+        ):
             raise ValueError(
                 f"{self.last} belongs to another training: {changes}. Choose another out="
             )
         self.trainer.load_state_dict(saved)
         self.trainer.model.source = str(self.last)
-        self.best, self.seconds, self.looked = (saved[key] for key in ("best", "seconds", "looked"))
+        self.best, self.seconds = saved["best"], saved["seconds"]
         log.info("continuing after step %d of %d", self.trainer.step, self.trainer.num_steps)
 
 
@@ -212,43 +200,29 @@ def identity(cfg: DictConfig, corpus: Corpus, dev: list[Sequence[str]]) -> dict[
 
     A training can be resumed only with the same identity.
     """
-    parts: Any = {
-        part: OmegaConf.to_container(cfg[part], resolve=True)
-        for part in ("bilm", "bilm_optimizer", "pretrain")
-    }
-    settings = {
-        f"{part}.{key}": value
-        for part, values in parts.items()
-        for key, value in values.items()
-        if key not in FREE
-    }
-    digest = hashlib.sha256(json.dumps(dev).encode()).hexdigest()
-    texts = {"text": corpus.digest()[:16], "text of dev": digest[:16]}
-    return settings | {"seed": cfg.seed} | texts
-
-
-def each(perplexities: Mapping[str, float]) -> str:
-    """Format the perplexity of each direction."""
-    return ", ".join(f"{direction} {value:.2f}" for direction, value in perplexities.items())
+    found: dict[str, Any] = {"seed": cfg.seed, "text": corpus.digest()[:16]}
+    found["text of dev"] = hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:16]
+    for part in ("bilm", "bilm_optimizer", "pretrain"):
+        settings: Any = OmegaConf.to_container(cfg[part], resolve=True)
+        found |= {f"{part}.{key}": value for key, value in settings.items() if key not in FREE}
+    return found
 
 
 def write_card(cfg: DictConfig, run: _Run) -> None:
     """Write the model card to `README.md` in `out`: command, text, settings, time, perplexity."""
     trainer, directions = run.trainer, run.trainer.model.directions
-    counts, softmax, size = describe(trainer)
     settings = ", ".join(
         f"{key} {value}" for key, value in cfg.pretrain.items() if key not in FREE[:2]
     )
     rows = {
         "command": shlex.join([*COMMAND, *sys.argv[1:]]),
-        "text": f"{cfg.text.name}: {counts}",
-        "parameters": f"{size} (fp16), without the softmax",
+        **describe(trainer),
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
         "seen": f"{trainer.step / trainer.epoch_steps:.2f} epochs, {trainer.step:,} steps",
-        "softmax": softmax,
         "time": f"{duration(run.seconds)} on {trainer.device.type}, "
         f"{torch.get_num_threads()} threads; torch {torch.__version__}",
     }
+    rows["text"] = f"{cfg.text.name}: {rows['text']}"
     if run.dev:
         rows["perplexity on dev text"] = (
             f"{run.best:.2f} (geometric mean of its directions; full softmax; zero state at each "

@@ -1,9 +1,5 @@
 from .corpus import Corpus as Corpus
-from .model import (
-    LanguageModel as LanguageModel,
-    add as add,
-    sentence_likelihoods as sentence_likelihoods,
-)
+from .model import LanguageModel as LanguageModel
 from .softmax_file import (
     SOFTMAX as SOFTMAX,
     VOCABULARY as VOCABULARY,

@@ -6,11 +6,11 @@ The forward direction reads <S> w_1 ... w_n and predicts w_1 ... w_n </S>; the b
 read; only predictions need a vocabulary.
 
 Axes: B batch or streams, T tokens, C characters, P one direction, V vocabulary, U different words,
-N predictions of a sentence.
+N predictions.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -19,13 +19,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.encoders import BATCH_TOKENS, batches
+from elmo_bench.encoders import batches
 from elmo_bench.encoders.bilm import BiLm, State
-from elmo_bench.text import chunks
 
 from .corpus import BEGIN, END, UNKNOWN, Corpus, Sentences
 
-Likelihoods = dict[str, Float[np.ndarray, " N"]]  # direction -> log p (nats)
 SCORES = 1 << 24  # scores (tokens x vocabulary) in memory at once, for perplexity
 
 
@@ -78,9 +76,9 @@ class LanguageModel(nn.Module):
         return self.bilm.run(self.bilm.token_encoder(chars)[rows], state)
 
     @torch.no_grad()
-    def likelihoods(self, sentences: Sentences) -> list[Likelihoods]:
-        """Return the log probability (nats) of every prediction of each sentence, by direction,
-        each sentence from a zero state.
+    def likelihoods(self, sentences: Sentences) -> dict[str, list[Float[np.ndarray, " _"]]]:
+        """Return the log probability (nats) of every prediction, by direction and sentence, each
+        sentence from a zero state.
 
         There is one value per word, in the order of the text; forward has the value of </S> after
         them, backward that of <S> before them.
@@ -88,11 +86,10 @@ class LanguageModel(nn.Module):
         device = self.softmax.weight.device
         layers, _ = self.bilm.read(self.bilm.prepare(sentences).chars.to(device), boundaries=True)
         framed = ([BEGIN, *sentence, END] for sentence in sentences)
-        numbers = [torch.tensor([*map(self.number, words)]) for words in framed]
-        words, sizes = pad_sequence(numbers, True), [len(sentence) + 1 for sentence in sentences]
+        words = pad_sequence([torch.tensor([*map(self.number, words)]) for words in framed], True)
+        sizes = [len(sentence) + 1 for sentence in sentences]
         here = torch.arange(words.shape[1] - 1) < torch.tensor(sizes)[:, None]
-        scores: dict[str, Sequence[np.ndarray]] = {}
-        sides = layers[-1].chunk(len(self.directions), -1)
+        scores, sides = {}, layers[-1].chunk(len(self.directions), -1)
         for name, top in zip(self.directions, sides, strict=True):
             read, predicted = slice(0, -1), slice(1, None)
             if name == "backward":
@@ -100,20 +97,18 @@ class LanguageModel(nn.Module):
             targets = words[:, predicted][here].to(device)
             values = self.log_probabilities(top[:, read][here.to(device)], targets).cpu().numpy()
             scores[name] = np.split(values, np.cumsum(sizes[:-1]))
-        return [
-            dict(zip(scores, parts, strict=True)) for parts in zip(*scores.values(), strict=True)
-        ]
+        return scores
 
     def log_probabilities(
-        self, top: Float[Tensor, "*N P"], targets: Int[Tensor, "*N"]
-    ) -> Float[Tensor, "*N"]:
+        self, top: Float[Tensor, "N P"], targets: Int[Tensor, " N"]
+    ) -> Float[Tensor, " N"]:
         """Return the log probability of each target under the full softmax, as many positions at a
         time as `SCORES` allows.
         """
         size = max(1, SCORES // len(self.vocabulary))
-        pairs = zip(top.flatten(0, -2).split(size), targets.flatten().split(size), strict=True)
+        pairs = zip(top.split(size), targets.split(size), strict=True)
         parts = [-F.cross_entropy(self.softmax(x), target, reduction="none") for x, target in pairs]
-        return torch.cat(parts).view_as(targets)
+        return torch.cat(parts)
 
     def perplexity(
         self,
@@ -123,49 +118,26 @@ class LanguageModel(nn.Module):
         """Return the exponential of the mean negative log likelihood of each direction, with the
         full softmax and zero states.
 
-        `watch` receives the batches and yields them unchanged, so that it can show progress.
+        `watch` receives the batches and yields them unchanged, so that it can show progress. Raises
+        FloatingPointError, with the model's files, for a perplexity beyond all floats.
         """
         training = self.training
         self.eval()
-        totals = dict.fromkeys(self.directions, 0.0)
+        losses = dict.fromkeys(self.directions, 0.0)
         for places in watch([*batches([len(sentence) for sentence in sentences])]):
-            for scores in self.likelihoods([sentences[place] for place in places]):
-                add(totals, scores)
+            for name, scores in self.likelihoods([sentences[place] for place in places]).items():
+                for values in scores:
+                    losses[name] -= float(values.sum(dtype=np.float64))
         self.train(training)
-        return self.perplexities(totals, sum(len(sentence) + 1 for sentence in sentences))
-
-    def perplexities(self, totals: Mapping[str, float], count: int) -> dict[str, float]:
-        """Return each direction's perplexity, from the sum of log p of `count` predictions.
-
-        Raises FloatingPointError, with the model's files, if it is beyond all floats.
-        """
-        losses = {name: -total / count for name, total in totals.items()}
+        count = sum(len(sentence) + 1 for sentence in sentences)
         try:
-            return {name: math.exp(loss) for name, loss in losses.items()}
+            return {name: math.exp(loss / count) for name, loss in losses.items()}
         except OverflowError as error:
             raise FloatingPointError(
-                f"a mean loss of {max(losses.values()):.3g} nats per prediction has no finite "
-                "perplexity: the training of this language model has diverged; choose a lower "
-                f"learning rate (pretrain.lr or adapt.lr){or_damaged(self.source)}"
+                f"a mean loss of {max(losses.values()) / count:.3g} nats per prediction has no "
+                "finite perplexity: the training of this language model has diverged; choose a "
+                f"lower learning rate (pretrain.lr or adapt.lr){or_damaged(self.source)}"
             ) from error
-
-
-def add(totals: dict[str, float], scores: Likelihoods) -> None:
-    """Add a sentence's log probabilities to the totals of each direction."""
-    for name, values in scores.items():
-        totals[name] += float(values.sum(dtype=np.float64))
-
-
-def sentence_likelihoods(
-    model: LanguageModel, sentences: Iterable[Sequence[str]]
-) -> Iterator[tuple[Sequence[str], Likelihoods]]:
-    """Yield each sentence with its `likelihoods`, in order; the text may be longer than memory."""
-    for chunk in chunks(sentences, 8 * BATCH_TOKENS):
-        results: dict[int, Likelihoods] = {}
-        for places in batches([len(sentence) for sentence in chunk]):
-            scores = model.likelihoods([chunk[place] for place in places])
-            results |= zip(places, scores, strict=True)
-        yield from ((sentence, results[place]) for place, sentence in enumerate(chunk))
 
 
 def or_damaged(source: str) -> str:

@@ -13,7 +13,7 @@ import torch
 from safetensors.numpy import save as to_bytes
 
 from elmo_bench.encoders import read_tensors
-from elmo_bench.encoders.bilm import load
+from elmo_bench.encoders.bilm import Direction, load
 from elmo_bench.files import atomic
 from elmo_bench.text import decode, read_bytes
 
@@ -44,7 +44,7 @@ def save_softmax(
 
 
 def load_language_model(
-    options: str | Path, weights: str | Path, *, directions: Sequence[str] | None = None
+    options: str | Path, weights: str | Path, *, directions: Sequence[Direction] | None = None
 ) -> LanguageModel:
     """Load a biLM, or some `directions` of it, with the softmax and vocabulary in its folder, in
     float32 and without dropout.

@@ -122,16 +122,17 @@ class Trainer:
         """Train one step on each direction's window; return the loss."""
         seed = np.random.SeedSequence((self.settings.seed, self.step, 0))
         torch.manual_seed(int(seed.generate_state(1)[0]))
-        tops = self._tops([inputs for inputs, _ in windows])
         goals = [self._numbers[targets].flatten() for _, targets in windows]
-        rows, gathered = torch.empty(0), list[Tensor]()
-        if self.settings.samples:
-            rows, gathered, losses = self._sampled(tops, goals)
-        else:
-            losses = [self._full(*pair) for pair in zip(tops, goals, strict=True)]
-        counts = ((goal != NO_TARGET).sum() for goal in goals)
-        means = [loss / int(count) for loss, count in zip(losses, counts, strict=True)]
-        loss, parameters = torch.stack(means).mean(), [*self.dense, *gathered]
+        # With the cache, both directions' gradients would be summed in bfloat16.
+        bf16 = {"enabled": self.settings.bf16, "cache_enabled": False}
+        with torch.autocast(self.device.type, torch.bfloat16, **bf16):
+            tops = self._tops([inputs for inputs, _ in windows])
+            rows, gathered, losses = self._losses(tops, goals)
+        counts = (int((goal != NO_TARGET).sum()) for goal in goals)
+        loss = torch.stack(
+            [loss / count for loss, count in zip(losses, counts, strict=True)]
+        ).mean()
+        parameters = [*self.dense, *gathered]
         for parameter in parameters:
             parameter.grad = None
         (loss * self.settings.loss_scale).backward()
@@ -147,49 +148,41 @@ class Trainer:
         self.step += 1
         return mean
 
-    def _low(self) -> torch.autocast:
-        # With the cache, both directions' gradients would be summed in bfloat16.
-        kind, enabled = self.device.type, self.settings.bf16
-        return torch.autocast(kind, torch.bfloat16, enabled=enabled, cache_enabled=False)
-
     def _tops(self, windows: Sequence[np.ndarray]) -> list[Tensor]:
         """Return the top layer of each direction's window, and update the state."""
         state = self.state
         if self.settings.state == "zero":  # at windows that begin with a sentence
             begins = torch.from_numpy(np.stack([words[:, 0] < len(FIRST) for words in windows]))
             state = State(*(x * ~begins[:, None, :, None].to(self.device) for x in state))
-        with self._low():
-            tops, after = self.model.tops(self._frames, windows, state)
+        tops, after = self.model.tops(self._frames, windows, state)
         self.state = State(*(part.detach() for part in after))
-        return tops
+        return [top.flatten(0, 1) for top in tops]
 
-    def _full(self, top: Tensor, goal: np.ndarray) -> Tensor:
-        """Return a direction's summed negative log likelihood, with the full softmax."""
-        targets = torch.from_numpy(goal).to(self.device)
-        with self._low():
-            scores = self.model.softmax(top).flatten(0, 1)
-            return F.cross_entropy(scores, targets, ignore_index=NO_TARGET, reduction="sum")
-
-    def _sampled(
+    def _losses(
         self, tops: Sequence[Tensor], goals: Sequence[np.ndarray]
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Return the rows of the softmax that this step uses, copies of their weights and biases,
-        and each direction's summed negative log likelihood among its own samples.
+        """Return each direction's summed negative log likelihood, last; with a sampled softmax,
+        among its own samples: then before it the rows of the softmax that this step uses, and
+        copies of their weights and biases.
         """
+        softmax, losses = self.model.softmax, list[Tensor]()
+        if not self.settings.samples:
+            for top, goal in zip(tops, goals, strict=True):
+                scores, targets = softmax(top), torch.from_numpy(goal).to(self.device)
+                losses.append(
+                    F.cross_entropy(scores, targets, ignore_index=NO_TARGET, reduction="sum")
+                )
+            return torch.empty(0), [], losses
         rng = np.random.default_rng((self.settings.seed, self.step))
         wanted = [goal[goal != NO_TARGET] for goal in goals]
-        size = len(self.model.vocabulary)
-        rows, chosen = candidates(wanted, self.settings.samples or 0, size, rng)
-        rows, softmax = rows.to(self.device), self.model.softmax
-        gathered = [part.detach()[rows].requires_grad_() for part in softmax.parameters()]
-        (weight, bias), losses = gathered, []
+        rows, chosen = candidates(wanted, self.settings.samples, softmax.out_features, rng)
+        rows = rows.to(self.device)
+        weight, bias = (part.detach()[rows].requires_grad_() for part in softmax.parameters())
         for top, goal, part in zip(tops, goals, chosen, strict=True):
             among = Candidates(*(tensor.to(self.device) for tensor in part))
             tokens = torch.from_numpy(np.flatnonzero(goal != NO_TARGET)).to(self.device)
-            with self._low():
-                x = top.flatten(0, 1)[tokens]
-                losses.append(sampled_loss(x, weight, bias, among))
-        return rows, gathered, losses
+            losses.append(sampled_loss(top[tokens], weight, bias, among))
+        return rows, [weight, bias], losses
 
     def _update(self, rows: Tensor, gathered: Sequence[Tensor]) -> None:
         """Step each optimizer; a sampled softmax's gradient is sparse, and rows without a gradient

@@ -25,14 +25,7 @@ from .scan import Order, Scan, Weights, read, stack
 from .word_cache import WordCache
 
 # Options that have no effect on the shapes of parameters.
-UNSEEN = (
-    "activation",
-    "cell_clip",
-    "projection_clip",
-    "skip_connections",
-    "max_characters",
-    "directions",
-)
+UNSEEN = "activation cell_clip projection_clip skip_connections max_characters directions"
 TOGETHER_ON = ("cuda",)  # device types that read all directions at once
 TYPES = 1 << 12  # word types in a batch of the character CNN, without a cache
 
@@ -108,7 +101,7 @@ class BiLm(nn.Module):
         with the type of the products.
         """
         sha256 = hashlib.sha256()
-        for name in UNSEEN:
+        for name in UNSEEN.split():
             value = getattr(self.options, name)
             if value != getattr(Options, name):
                 sha256.update(f"{name}={value}".encode())
@@ -125,8 +118,8 @@ class BiLm(nn.Module):
         """Return the parameters of each LSTM layer, top layer first, and those of the token layer
         last.
         """
-        layers = [self._parameters_of(layer) for layer in range(self.options.num_layers)]
-        return [*reversed(layers), [*self.token_encoder.parameters()]]
+        layers = [self._parameters_of(layer) for layer in reversed(range(self.options.num_layers))]
+        return [*layers, [*self.token_encoder.parameters()]]
 
     def _parameters_of(self, layer: int, directions: slice = slice(None)) -> list[nn.Parameter]:
         return [p for lstms in self.directions[directions] for p in lstms[layer].parameters()]
@@ -138,7 +131,7 @@ class BiLm(nn.Module):
         all_layers, _ = self.read(inputs.chars)
         if layers is None or [*layers] == [*range(self.num_layers)]:
             return all_layers
-        return all_layers[list(layers)]
+        return all_layers[[*layers]]
 
     def zero_state(self, batch_size: int) -> State:
         """Return the state before the first token."""
@@ -242,9 +235,8 @@ class BiLm(nn.Module):
             # Triton launches on the current GPU, not on the tensors'.
             with torch.autocast(x.device.type, enabled=False), torch.cuda.device_of(x):
                 if frozen:
-                    weights = frozen.layers[group.start][layer]
-                    inputs = weights.inputs(x, rows)
-                    out, h, c = read(inputs, h, c, rows, weights, self.options)
+                    weights = frozen.layers[group.start, layer]
+                    out, h, c = read(weights.inputs(x, rows), h, c, rows, weights, self.options)
                 else:
                     parameters = self._parameters_of(layer, group)
                     out, h, c = Scan.apply(x, h, c, rows, self.options, dtype, *parameters)
@@ -263,23 +255,17 @@ class BiLm(nn.Module):
 
     def _product_type(self, tensor: Tensor) -> torch.dtype:
         """Return the type of products: bfloat16 or autocast's, or the tensor's own."""
-        device = tensor.device.type
         if self.bf16:
             return torch.bfloat16
-        autocasts = torch.is_autocast_enabled(device)
-        return torch.get_autocast_dtype(device) if autocasts else tensor.dtype
-
-    def _trains(self, *inputs: Tensor) -> bool:
-        """Whether an input or a parameter needs a gradient."""
-        return torch.is_grad_enabled() and any(
-            tensor.requires_grad for tensor in (*inputs, *self.parameters())
-        )
+        kind = tensor.device.type
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
     def _freeze(self, *inputs: Tensor) -> "_Frozen | None":
         """Return what is made once of the current parameters; None if they are trained."""
         weights = list(self.parameters())
+        trains = torch.is_grad_enabled() and any(x.requires_grad for x in (*inputs, *weights))
         # Inference tensors count no changes.
-        if self.training or self._trains(*inputs) or any(w.is_inference() for w in weights):
+        if self.training or trains or any(w.is_inference() for w in weights):
             self._frozen = None
             return None
         dtype = self._product_type(weights[0])
@@ -306,12 +292,10 @@ class _Frozen:
         self.parameters = [parameter.detach() for parameter in model.parameters()]
         device = self.parameters[0].device
         self.words = WordCache(model.token_encoder) if device.type == "cpu" else None
-        numbers = range(model.options.num_layers)
         self.layers = {
-            group.start: [
-                Weights(stack(model._parameters_of(layer, group), dtype)) for layer in numbers
-            ]
+            (group.start, layer): Weights(stack(model._parameters_of(layer, group), dtype))
             for group in model._groups(device)
+            for layer in range(model.options.num_layers)
         }
 
 

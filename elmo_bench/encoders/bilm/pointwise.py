@@ -111,8 +111,14 @@ def _tanh(x: Tensor) -> Tensor:
 @no_type_check
 def _is_done(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> bool:
     """Compute a step in C or by a kernel; return whether one of them can."""
-    step = _in_c if _fit_c(tensors, backward) else fused(tensors[-1])
-    if step:
+    if _fit_c(tensors, backward):
+        gated, threads = tensors[-1], torch.get_num_threads()
+        size, low = gated.shape[-1], gated.dtype == torch.bfloat16
+        addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+        arrays = (ctypes.c_void_p * len(addresses))(*addresses)
+        LIBRARY.elmo_step(gated.numel() // size, size, arrays, clip, low, backward, threads)
+        return True
+    if step := fused(tensors[-1]):
         step(tensors, clip, backward)
     return step is not None
 
@@ -127,21 +133,11 @@ def _fit_c(tensors: Sequence[Tensor | None], backward: bool) -> bool:
         return False
     for place, tensor in enumerate(tensors):
         wanted = dtype if place in low else torch.float32
-        if tensor is None:  # gates that are not kept
-            continue
-        if tensor.dtype != wanted or not (tensor.is_cpu and tensor.is_contiguous()):
+        if tensor is not None and (  # gates that are not kept
+            tensor.dtype != wanted or not (tensor.is_cpu and tensor.is_contiguous())
+        ):
             return False
     return True
-
-
-@no_type_check
-def _in_c(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> None:
-    gated = tensors[-1]
-    size, low = gated.shape[-1], gated.dtype == torch.bfloat16
-    addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
-    arrays = (ctypes.c_void_p * len(addresses))(*addresses)
-    threads = torch.get_num_threads()
-    LIBRARY.elmo_step(gated.numel() // size, size, arrays, clip, low, backward, threads)
 
 
 @no_type_check

@@ -30,8 +30,7 @@ from .packed import PackedLinear
 
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not include it.
 INPUT_TOKENS = 512  # tokens in a product with the input weights: 0.07 GB at the original size
-# From this number of elements of a weight on, finding equal rows is cheaper than multiplying them.
-EQUAL_ROWS_PAY = 1 << 20
+EQUAL_ROWS_PAY = 1 << 20  # elements of a weight: finding equal rows costs less than multiplying
 Read = tuple[Float[Tensor, "R N P"], Float[Tensor, "R B P"], Float[Tensor, "R B Z"]]
 
 
@@ -86,14 +85,12 @@ class Weights:
             sizes = [rows[step] for step in steps]
             tokens = x[:, start : start + sum(sizes)]
             start += sum(sizes)
-            yield from self._of_tokens(tokens).split(sizes, 1)
-
-    def _of_tokens(self, tokens: Float[Tensor, "R N I"]) -> Float[Tensor, "R N G"]:
-        if self.equal_rows_pay:  # in the first layer, a word type is one row
-            distinct, numbers = tokens[0].unique(dim=0, return_inverse=True)
-            if len(distinct) < len(numbers):
-                return self.from_input(distinct[None])[:, numbers]
-        return self.from_input(tokens)
+            if self.equal_rows_pay:  # in the first layer, a word type is one row
+                distinct, numbers = tokens[0].unique(dim=0, return_inverse=True)
+                if len(distinct) < len(numbers):
+                    yield from self.from_input(distinct[None])[:, numbers].split(sizes, 1)
+                    continue
+            yield from self.from_input(tokens).split(sizes, 1)
 
 
 def stack(parameters: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
@@ -120,11 +117,6 @@ def _product(
     if bias is None:
         return lambda x: torch.bmm(x, weight.mT)
     return lambda x: torch.baddbmm(bias[:, None], x, weight.mT)
-
-
-def _pays(dtype: torch.dtype) -> bool:
-    """Whether packing pays for the steps of one window, after which the weights change."""
-    return dtype != torch.bfloat16
 
 
 def _matmul(x: Float[Tensor, "R O N"], y: Float[Tensor, "R N I"]) -> Float[Tensor, "R O I"]:
@@ -181,7 +173,8 @@ class Scan(torch.autograd.Function):
         *parameters: Tensor,
     ) -> Read:
         stacked, x = stack(parameters, dtype), x.to(dtype)
-        weights = Weights(stacked, pack=_pays(dtype))
+        # For the steps of one window, after which the weights change, packing bfloat16 costs more.
+        weights = Weights(stacked, pack=dtype != torch.bfloat16)
         inputs = weights.from_input(x)
         gates = inputs if dtype == c.dtype else torch.empty_like(inputs, dtype=c.dtype)
         kept = gates, c.new_empty(*x.shape[:2], c.shape[2])
@@ -194,7 +187,7 @@ class Scan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, h, c, gates, cells, outputs, *stacked = ctx.saved_tensors
-        rows, options, pack = ctx.rows, ctx.options, _pays(x.dtype)
+        rows, options, pack = ctx.rows, ctx.options, x.dtype != torch.bfloat16
         input_weight, _, state_weight, projection = stacked
         to_state, to_gated = (_product(w.mT, pack=pack) for w in (state_weight, projection))
         # Compare in the products' type, which may have rounded the clip down.

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from elmo_bench.files import DAMAGE, File, atomic, one_of
 
-from ..tensors import Shape, check_finite, check_names, check_shape, read_tensors
+from ..tensors import check_finite, check_names, check_shape, read_tensors
 from .bilm import BiLm
-from .options import DIRECTIONS, Options
+from .options import DIRECTIONS, Direction, Options
 
 log = logging.getLogger(__name__)
 MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
@@ -75,7 +75,7 @@ def load(
     *,
     pretrained: bool = True,
     precision: Precision = "float32",
-    directions: Sequence[str] | None = None,
+    directions: Sequence[Direction] | None = None,
 ) -> BiLm:
     """Load a biLM from `options.json` and weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
 
@@ -87,21 +87,18 @@ def load(
     one_of("encoder.precision", precision, get_args(Precision))
     path = _file("encoder.options", options)
     whole = Options.read(path)
-    names = whole.directions if directions is None else directions
-    chosen = dataclasses.replace(whole, directions=names)
-    if missing := [name for name in chosen.directions if name not in whole.directions]:
+    names = whole.directions if directions is None else tuple(directions)
+    if not {*names} <= {*whole.directions}:
         raise ValueError(
-            f"encoder.directions: the biLM of {path} has only {[*whole.directions]}, not "
-            f"{', '.join(missing)}"
+            f"encoder.directions={[*names]}, but the biLM of {path} has only {[*whole.directions]}"
         )
     frame = _frame(whole, path)
-    if pretrained:
-        frame.load_state_dict(_read(_file("encoder.weights", weights), frame), assign=True)
-        sides = [whole.directions.index(name) for name in chosen.directions]
-        frame.directions = nn.ModuleList(frame.directions[side] for side in sides)
-    bilm = BiLm(chosen)
+    bilm = BiLm(dataclasses.replace(whole, directions=names))
     bilm.bf16 = precision == "bfloat16"
     if pretrained:
+        frame.load_state_dict(_read(_file("encoder.weights", weights), frame), assign=True)
+        sides = [whole.directions.index(name) for name in names]
+        frame.directions = nn.ModuleList(frame.directions[side] for side in sides)
         bilm.load_state_dict(frame.state_dict())
     else:
         log.info("encoder.pretrained=false: the biLM has random weights")
@@ -178,27 +175,22 @@ def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
     shapes = {name: tuple(x.shape) for name, x in frame.state_dict().items()}
     if path.suffix == ".safetensors":
         return read_tensors(path, shapes, ASKING)
-    layout = _hdf5_layout(frame.options)
-    expected = {
-        theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
-        for theirs, (ours, (_, back)) in layout.items()
-    }
+    layout, stored = _hdf5_layout(frame.options), dict[str, h5py.Dataset]()
     with _h5py(path) as file:
-        stored: dict[str, tuple[Shape, str]] = {}
-        file.visititems(lambda name, item: _note(stored, name, item))
-    check_names(path, stored, expected, ASKING)
-    for name, (shape, refusal) in stored.items():
-        check_shape(path, name, shape, expected[name], ASKING)
-        if refusal:
-            raise ValueError(f"{path}: {name} {refusal}")
-    with _h5py(path) as file:
-        arrays = {name: file[name][()] for name in expected}
-    tensors = {}
-    for theirs, (ours, (turn, _)) in layout.items():
-        array = turn(arrays.pop(theirs))
-        native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-        tensors[ours] = torch.from_numpy(native).float()
-        check_finite(path, {theirs: tensors[ours]})
+        file.visititems(
+            lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {})
+        )
+        check_names(path, stored, layout, ASKING)
+        for theirs, (ours, (_, back)) in layout.items():
+            expected = back(np.broadcast_to(np.float32(0), shapes[ours])).shape
+            check_shape(path, theirs, stored[theirs].shape, expected, ASKING)
+            _check_stored(path, theirs, stored[theirs])
+        tensors = {}
+        for theirs, (ours, (turn, _)) in layout.items():
+            array = turn(stored[theirs][()])
+            native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+            tensors[ours] = torch.from_numpy(native).float()
+            check_finite(path, {theirs: tensors[ours]})
     return tensors
 
 
@@ -209,22 +201,24 @@ def _h5py(path: Path) -> Iterator[h5py.File]:
         with h5py.File(path, "r") as file:
             yield file
     except DAMAGE as error:
+        if str(error).startswith(f"{path}"):
+            raise
         raise ValueError(
             f"{path}: not an HDF5 file, or damaged: {type(error).__name__}: {error}"
         ) from error
 
 
-def _note(stored: dict[str, tuple[Shape, str]], name: str, item: h5py.Dataset | h5py.Group) -> None:
-    """Note a dataset's shape and, if it must not be read, the reason."""
-    if isinstance(item, h5py.Dataset):
-        refusal = ""
-        if item.is_virtual or item.external:
-            refusal = "takes its numbers from elsewhere, but weights lie in the file itself"
-        elif item.dtype.kind != "f" or item.dtype.itemsize not in (2, 4, 8):
-            refusal = f"has type {item.dtype}, but must be float16, float32 or float64"
-        elif math.prod(item.chunks or ()) > max(item.size, MAX_PIECE):
-            refusal = f"is packed in pieces of {math.prod(item.chunks):,} numbers, more than it has"
-        stored[name] = item.shape, refusal
+def _check_stored(path: Path, name: str, item: h5py.Dataset) -> None:
+    """Raise ValueError for a dataset that must not be read."""
+    refusal = ""
+    if item.is_virtual or item.external:
+        refusal = "takes its numbers from elsewhere, but weights lie in the file itself"
+    elif item.dtype.kind != "f" or item.dtype.itemsize not in (2, 4, 8):
+        refusal = f"has type {item.dtype}, but must be float16, float32 or float64"
+    elif math.prod(item.chunks or ()) > max(item.size, MAX_PIECE):
+        refusal = f"is packed in pieces of {math.prod(item.chunks):,} numbers, more than it has"
+    if refusal:
+        raise ValueError(f"{path}: {name} {refusal}")
 
 
 def _hdf5_layout(options: Options) -> dict[str, tuple[str, tuple[Turn, Turn]]]:

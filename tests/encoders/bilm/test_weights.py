@@ -147,19 +147,19 @@ def test_missing_file(saved, tmp_path, key):
 
 
 BAD_OPTIONS = {
-    "lstm.dim='wide', but it must be an integer": ("lstm", {"dim": "wide"}),
-    "lstm.dim=6.5, but it must be an integer": ("lstm", {"dim": 6.5}),
-    "n_layers=100000000, .* 1 to 64": ("lstm", {"n_layers": 10**8}),
+    "lstm.dim='wide': Input should be a valid integer": ("lstm", {"dim": "wide"}),
+    "lstm.dim=6.5: Input should be a valid integer": ("lstm", {"dim": 6.5}),
+    "n_layers=100000000: .* less than or equal to 64": ("lstm", {"n_layers": 10**8}),
     "Infinity, but a number must be finite": ("lstm", {"cell_clip": float("inf")}),
-    "proj_clip=-3, but it must be 1e-06 to": ("lstm", {"proj_clip": -3}),
-    "use_skip_connections=2, but it must be true": ("lstm", {"use_skip_connections": 2}),
+    "proj_clip=-3: .* greater than or equal to 0.000001": ("lstm", {"proj_clip": -3}),
+    "use_skip_connections=2: .* valid boolean": ("lstm", {"use_skip_connections": 2}),
     "must be 261 or 262": ("char_cnn", {"n_characters": 1000}),
-    "must be relu or tanh": ("char_cnn", {"activation": "swish"}),
-    "filters: how many=0, but": ("char_cnn", {"filters": []}),
-    "filters: a width=51, .* 1 to 50": ("char_cnn", {"filters": [[51, 2]]}),
-    r"filters=\[\[1\]\], but they must be pairs": ("char_cnn", {"filters": [[1]]}),
+    "activation='swish': .* 'relu' or 'tanh'": ("char_cnn", {"activation": "swish"}),
+    r"filters=\[\]: .* at least 1 item": ("char_cnn", {"filters": []}),
+    "filters: a width is 51, but a word has 50": ("char_cnn", {"filters": [[51, 2]]}),
+    r"filters.0.1=\[1\]: Field required": ("char_cnn", {"filters": [[1]]}),
     "lack the key 'lstm.dim'": ("lstm", None),
-    "lack the key 'char_cnn.embedding.dim'": ("char_cnn", None),
+    "lack the key 'char_cnn.filters'": ("char_cnn", None),
 }
 
 
