@@ -8,5 +8,6 @@ from .encode import (
 )
 from .load import load_encoder as load_encoder
 from .lora import add_adapters as add_adapters
-from .store import LayerStore as LayerStore, build_store as build_store
+from .store import LayerStore as LayerStore
+from .store_build import build_store as build_store
 from .tensors import read_tensors as read_tensors

@@ -1,0 +1,116 @@
+"""Build a store of layers: a folder with a safetensors file for each layer that some run reads.
+
+A file has the words of all distinct sentences, in the order of their hashes. The name of the folder
+identifies the encoder and the sentences. A file has its name only once it is complete, so a killed
+build goes on with the layers that are missing.
+"""
+
+import hashlib
+import itertools
+import json
+import logging
+import math
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_bench.files import alone
+
+from .encode import device_of
+from .layer_files import write_layers
+from .store import LayerStore, Sentence
+
+log = logging.getLogger(__name__)
+SHARE = 0.5  # maximum share of the free disk space for a store
+VERSION = "v4"
+
+
+def build_store(
+    encoder: Any,
+    sentences: Iterable[Sequence[str]],
+    layers: Sequence[int],
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    max_bytes: float = math.inf,
+    keep: bool = True,
+    device: torch.device | None = None,
+) -> LayerStore | None:
+    """Open or build the store of these sentences below `folder`; one process computes the missing
+    layers, on `device` or where its encoder is.
+
+    Returns None, and logs why, if all stores below `folder` together would have more than
+    `max_bytes`, if the disk is too small, or if nothing can be written. Raises FloatingPointError
+    if the encoder's output is not finite.
+    """
+    keys = {_key(sentence): sentence for sentence in {*map(tuple, sentences)} if sentence}
+    if not keys:
+        return None
+    distinct = [keys[key] for key in sorted(keys)]
+    text = hashlib.sha256(b"".join(sorted(keys)))
+    name = hashlib.sha256(encoder.fingerprint().encode()).hexdigest()  # reads all weights
+    path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
+    ends = [*itertools.accumulate(map(len, distinct), initial=0)]
+    starts = dict(zip(distinct, ends, strict=False))
+    store, is_ready = LayerStore(path, layers, starts, keep=keep), False
+    try:
+        is_ready = _compute_missing(store.hold(), encoder, distinct, dtype, max_bytes, device)
+    except OSError as error:
+        reason = f"cannot write or read {path} ({error.strerror or error})"
+        log.warning("%s: running the encoder on every batch", reason)
+    finally:
+        if not is_ready:
+            store.close()
+    return store if is_ready else None
+
+
+def _key(sentence: Sentence) -> bytes:
+    """Return a hash by which sentences are sorted."""
+    return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
+
+
+def _compute_missing(
+    store: LayerStore,
+    encoder: Any,
+    sentences: Sequence[Sentence],
+    dtype: str,
+    max_bytes: float,
+    device: torch.device | None,
+) -> bool:
+    """Compute the missing layers; return whether there was room for them."""
+    if not store.missing():
+        return True
+    with alone(store.folder, "another run is computing the layers of this data: waiting for it"):
+        if not (missing := store.missing()):
+            return True
+        tokens = sum(map(len, sentences))
+        size = len(missing) * tokens * encoder.dim * np.dtype(dtype).itemsize
+        has_room = _has_room(size, store.folder.parent, max_bytes)
+        if has_room:
+            log.info("encoding %s tokens once (%.2f GB): %s", tokens, size / 1e9, store.folder)
+            encoder.to(device or device_of(encoder))
+            write_layers(store.folder, missing, encoder, sentences, dtype)
+        return has_room
+
+
+def _has_room(size: int, folder: Path, max_bytes: float) -> bool:
+    """Whether a store may take so many bytes; logs why not."""
+    used = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # another run has just deleted it
+            used += path.stat().st_size if path.is_file() else 0
+    free = shutil.disk_usage(folder).free
+    if used + size <= max_bytes and size <= SHARE * free:
+        return True
+    log.warning(
+        "running the encoder on every batch: its layers for this data would take %.1f GB, but all "
+        "stores may take %.1f GB (store.max_bytes) and have %.1f GB, and a new one may take half "
+        "of the %.1f GB that are free at %s. job=cache clear=layers deletes all stores",
+        *(size / 1e9, max_bytes / 1e9, used / 1e9, free / 1e9, folder),
+    )
+    return False
