@@ -89,8 +89,8 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
     disagrees with the runs.
     """
     _check(Settings, settings)
-    outputs, pictures = checked_outputs({"output": list(output)}), settings["pictures"]
-    checked_outputs({"output": [*pictures]})
+    outputs, pictures = checked_outputs([*output]), settings["pictures"]
+    checked_outputs([*pictures])
     if unknown := set(pictures.values()) - settings["tables"].keys():
         raise ValueError(f"pictures: no such tables: {sorted(unknown)}")
     for title, table in settings["tables"].items():

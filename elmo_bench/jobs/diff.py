@@ -2,10 +2,8 @@
 
 import logging
 import re
-from collections.abc import Hashable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,9 @@ from rich.console import Console
 
 from elmo_bench.config import inputs, trusted
 from elmo_bench.files import listed, write_text
+from elmo_bench.report import checked_outputs
 from elmo_bench.report import difference as differences
 from elmo_bench.report.difference import Difference
-from elmo_bench.report.write import check_format
 from elmo_bench.runs import (
     Counts,
     Run,
@@ -27,11 +25,14 @@ from elmo_bench.runs import (
     read_counts,
     read_run,
 )
-from elmo_bench.text import label_map, tags_to_spans
+from elmo_bench.text import tags_to_spans
 
 log = logging.getLogger(__name__)
 OWN = {".html": f'<!DOCTYPE html>.*"{differences.GENERATOR}"'}  # begins a page of ours
 TAG = re.compile("O|[BI]-.+")
+# What says which examples a run was measured on, and what is right; job=evaluate reads any split
+# as test.
+SAME = ("task.name", "data.name", "data.labels", "data.read", "task.read.dev", "task.read.test")
 # Errors from reading the corpus of a run of another machine.
 NOT_HERE = (ValueError, OSError, ImportError, TypeError, AttributeError, KeyError)
 
@@ -42,19 +43,17 @@ def diff(cfg: DictConfig) -> None:
     Raises FileNotFoundError or ValueError if `a` or `b` is not a run, lacks the counts of `split`,
     or was evaluated on other examples than the other run.
     """
-    output, difference = check(cfg)
-    if output:
+    outputs, difference = check(cfg)
+    for output in outputs:
         write_text(output, differences.as_page(difference))
         log.info("written: %s", output)
     # Print last: if the reader closes the pipe (`| head`), the process ends here.
     differences.show(Console(emoji=False), difference, cfg.limit)
 
 
-def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
+def check(cfg: DictConfig) -> tuple[list[Path], Difference]:
     """Return the file to write, if any, and what it will say."""
-    output = None if cfg.output is None else Path(cfg.output)
-    if output:
-        check_format(output, OWN)
+    outputs = checked_outputs(cfg.output, OWN)
     a, b = (_run(key, Path(cfg[key])) for key in "ab")
     _check_alike(a, b, cfg.split)
     metric = cfg.metric or a.config["task"]["monitor"]
@@ -69,7 +68,7 @@ def check(cfg: DictConfig) -> tuple[Path | None, Difference]:
     except NOT_HERE as error:
         note = f"Words and predictions are omitted, since {error}"
     scores = differences.scores(ours.rows), differences.scores(theirs.rows)
-    return output, Difference((a, b), cfg.split, metric, scores, texts, note)
+    return outputs, Difference((a, b), cfg.split, metric, scores, texts, note)
 
 
 def _run(key: str, folder: Path) -> Run:
@@ -81,42 +80,15 @@ def _run(key: str, folder: Path) -> Run:
 
 def _check_alike(a: Run, b: Run, split: str) -> None:
     """Raise ValueError for the same run twice, or runs of different tasks, corpora or labels."""
-    sides = f"a={a.folder} and b={b.folder}"
+    sides, keys = f"a={a.folder} and b={b.folder}", (*SAME, f"inputs.data.{split}")
     if a.folder.resolve() == b.folder.resolve():
         raise ValueError(f"{sides} are the same run")
-    ours, theirs = (_of_examples(run, split) for run in (a, b))
-    if differing := sorted({key for key, _ in ours.items() ^ theirs.items()}):
+    differing = a.settings.items() ^ b.settings.items()
+    if names := sorted({key for key, _ in differing if below(key, keys)}):
         raise ValueError(
-            f"{sides} differ in {listed(differing)}, so their examples cannot be compared; "
+            f"{sides} differ in {listed(names)}, so their examples cannot be compared; "
             "job=report compares such runs"
         )
-
-
-def _of_examples(run: Run, split: str) -> dict[str, Hashable]:
-    """Return the settings that say which examples a run was evaluated on, and what is right."""
-    read = f"task.read.{_read_as(run, split)}", f"data.read.{run.task}.{split}"
-    keys = ("task.name", "data.name", "data.labels", *read, f"inputs.data.{split}")
-    return {
-        key.replace(read[0], f"task.read.{split}"): value
-        for key, value in run.settings.items()
-        if below(key, keys)
-    }
-
-
-def _read_as(run: Run, split: str) -> str:
-    """Return the split whose `task.read` a run used: job=evaluate reads any split as test."""
-    return "test" if str(run.settings.get("job._target_")).endswith(".evaluate") else split
-
-
-def _data(run: Run) -> dict[str, Any]:
-    return run.config.get("data") or {}
-
-
-def _options(run: Run, split: str) -> dict[str, Any]:
-    """Return the arguments of the task's `read`."""
-    of_task = run.config["task"].get("read") or {}
-    of_corpus = (_data(run).get("read") or {}).get(run.task) or {}
-    return (of_task.get(_read_as(run, split)) or {}) | (of_corpus.get(split) or {})
 
 
 def _counts(run: Run, split: str, metric: str) -> Counts:
@@ -137,15 +109,55 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     Nothing is downloaded. Raises one of `NOT_HERE` if the corpus or predictions are missing, or
     are not those of the counts.
     """
+    from elmo_bench.config.task_format import reader, task_format  # imports torch
+
     for key, run in zip("ab", runs, strict=True):
         _check_foreign(run, f"{key}={run.folder}")
-    task = import_module(runs[0].config["task"]["data"])
-    examples = _examples(cfg, runs[0], task)
+    config = _config(cfg, runs[0])
+    path, digest = inputs.corpus(config, [cfg.split])[cfg.split], f"data.{cfg.split}"
+    if runs[0].inputs.get(digest) not in (None, hash_files({digest: path})[digest]):
+        raise ValueError(f"{path} is not the file that a={runs[0].folder} was evaluated on")
+    examples = list(reader(config, cfg.split)(path))
     if [number_of(example.sentences) for example in examples] != counts.sentences.tolist():
         raise ValueError(f"the corpus does not contain the {len(counts.sentences):,} examples")
-    gold = [example.gold for example in examples]
-    predictions = [_predictions(run, cfg.split, task, examples) for run in runs]
-    return [*map(_text, examples, zip(gold, *predictions, strict=True))]
+    answers = [[example.gold for example in examples]]
+    for run in runs:
+        file = run.folder / "predictions" / f"{cfg.split}{config.task.suffix}"
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"{file} does not exist: run job=evaluate checkpoint=RUN/best.ckpt "
+                f"split={cfg.split} and compare the folder that it writes"
+            )
+        answers.append(list(task_format(config).read_predictions(file, examples)))
+    return [*map(_text, examples, zip(*answers, strict=True))]
+
+
+def _check_foreign(run: Run, source: str) -> None:
+    """Raise ValueError unless the run's config names only known tasks, corpora and plain values.
+
+    The run may come from a stranger, so this check precedes any import or read from its config.
+    """
+    config, data = run.config, run.config.get("data") or {}
+    trusted.check_plain([config["task"], data, config.get("data_dir")], source)
+    trusted.check_task(config["task"], source)
+    if data.get("labels"):
+        raise ValueError(f"{source} was evaluated with data.labels, other labels than its file's")
+
+
+def _config(cfg: DictConfig, run: Run) -> DictConfig:
+    """Return a config with the task and the corpus of a run, whose data_dir is that of the command
+    line, else of the run.
+    """
+    config, data, option = cfg.copy(), run.config.get("data") or {}, run.groups.get("data")
+    OmegaConf.set_struct(config, False)
+    config.task = run.config["task"]
+    if "data_dir" not in inputs.overridden(cfg):
+        config.data_dir = run.config.get("data_dir") or cfg.data_dir
+    if option in (None, "checkpoint"):  # job=evaluate took the corpus of its checkpoint
+        option = data["name"]
+    config.data = trusted.corpus(config, data | {"option": option}, f"a={run.folder}")
+    config.data.downloads = {}
+    return config
 
 
 def _text(example: Any, answers: Sequence[Any]) -> list[str]:
@@ -157,54 +169,6 @@ def _text(example: Any, answers: Sequence[Any]) -> list[str]:
     shared = set.intersection(*map(set, labels))
     said = ["; ".join(sorted(each, key=shared.__contains__)) or "nothing" for each in labels]
     return [Path(example.source).name, " | ".join(map(" ".join, example.sentences)), *said]
-
-
-def _check_foreign(run: Run, source: str) -> None:
-    """Raise ValueError unless the run's config names only known tasks, corpora and plain values.
-
-    The run may come from a stranger, so this check precedes any import or read from its config.
-    """
-    config = run.config
-    trusted.check_plain([config["task"], _data(run), config.get("data_dir")], source)
-    trusted.check_task(config["task"], source)
-
-
-def _examples(cfg: DictConfig, run: Run, task: ModuleType) -> list[Any]:
-    """Return the examples of the corpus that a run was evaluated on."""
-    path, digest = _file(cfg, run), run.inputs.get(f"data.{cfg.split}")
-    if digest not in (None, hash_files({cfg.split: path})[cfg.split]):
-        raise ValueError(f"{path} is not the file that a={run.folder} was evaluated on")
-    examples = list(task.read(path, **_options(run, cfg.split)))
-    if names := _data(run).get("labels"):
-        gold = label_map(names).gold
-        examples = [task.relabel(example, gold) for example in examples]
-    return examples
-
-
-def _file(cfg: DictConfig, run: Run) -> Path:
-    """Return the corpus's file of the split, from the data_dir of the command line, else of the
-    run.
-    """
-    run_cfg, data, chosen = cfg.copy(), _data(run), run.groups.get("data", "")
-    OmegaConf.set_struct(run_cfg, False)
-    run_cfg.task = run.config["task"]
-    if "data_dir" not in inputs.overridden(cfg):
-        run_cfg.data_dir = run.config.get("data_dir") or cfg.data_dir
-    is_option = chosen in trusted.options("data") and chosen != "checkpoint"
-    data = data | {"option": chosen if is_option else data["name"]}
-    run_cfg.data = trusted.corpus(run_cfg, data, f"a={run.folder}")
-    run_cfg.data.downloads = {}
-    return inputs.corpus(run_cfg, [cfg.split])[cfg.split]
-
-
-def _predictions(run: Run, split: str, task: ModuleType, examples: Sequence[Any]) -> list[Any]:
-    path = run.folder / "predictions" / f"{split}{run.config['task']['suffix']}"
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} does not exist: run job=evaluate checkpoint=RUN/best.ckpt split={split} and "
-            "compare the folder that it writes"
-        )
-    return list(task.read_predictions(path, examples))
 
 
 def in_words(answer: Any, words: Sequence[str]) -> list[str]:

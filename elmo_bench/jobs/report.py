@@ -23,7 +23,7 @@ def check(
 ) -> tuple[dict[str, Any], list[Path], list[reports.Report], reports.Origin]:
     """Return the settings, the files to write, and what they will say."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
-    outputs = reports.checked_outputs(settings)
+    outputs = reports.checked_outputs(settings["output"])
     if "wandb" in (settings.get("logger") or {}):
         raise ValueError("logger=wandb is for job=train: leave it out")
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None

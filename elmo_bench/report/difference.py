@@ -15,7 +15,6 @@ from rich.text import Text
 from elmo_bench.files import counted_noun, plain
 from elmo_bench.runs import NOTHING, Run, distinguishing, portable, short, text, values
 
-from . import escape
 from .grid import Grid
 from .grids import points
 from .names import metric_title, name, task_titles
@@ -150,6 +149,6 @@ def as_page(difference: Difference) -> str:
     """
     a, b = (replace(run, config=portable(run.config)) for run in difference.runs)
     difference = difference._replace(runs=(a, b), note=portable(difference.note))
-    about = "".join(f'<p class="lead">{escape.xml(line)}</p>' for line in lines(difference))
     body = "".join(map(html_table, tables(difference)))
-    return html(GENERATOR, "Two runs of elmo-bench", difference.title, about, body)
+    lead, title = lines(difference), difference.title
+    return html(GENERATOR, "Two runs of elmo-bench", title, lead, [("", [("", body)])])

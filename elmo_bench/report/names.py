@@ -58,7 +58,7 @@ SETTINGS: dict[str, Setting] = {
     "encoder.pretrained": Setting("weights", PRETRAINED, silent=(True,)),
     "encoder.directions": Setting("directions", DIRECTIONS, silent=(None,)),
     "elmo.mix": Setting("layers", LAYERS, "{}"),
-    "elmo.at": Setting("place", phrase="at {}"),
+    "elmo.at": Setting("place", phrase="ELMo at {}"),
     "elmo.l2": Setting("λ"),
     "elmo.dropout": Setting("dropout of ELMo's vectors", phrase="dropout {}"),
     "elmo.mix_lr": Setting("learning rate of the mix", {None: "the task's"}, silent=(None,)),

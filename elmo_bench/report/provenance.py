@@ -42,20 +42,22 @@ def runs_of(reports: Iterable[Report]) -> list[Run]:
 def methods(reports: Sequence[Report]) -> str:
     """Return a paragraph on methods for a paper."""
     runs = runs_of(reports)
+    titles = task_titles(runs)
     cells = {frozenset(r.folder for r in cell.runs) for each in reports for cell in each.cells}
     seeds = sorted({run.seed for run in runs})
-    figures = {
-        f"{report.split} {metric_title(run, report.metric)}": None
-        for report in reports
-        for run in report.runs
-    }
-    tested = any(each.test and each.test.p is not None for each in comparisons_of(reports))
+    tasks, figures = dict[str, None](), dict[str, None]()  # ordered sets
+    for report in reports:
+        for run in report.runs:
+            corpus = run.settings.get("data.name", "a corpus")
+            tasks[f"{titles[run.task]} ({corpus})"] = None
+            figures[f"{report.split} {metric_title(run, report.metric)}"] = None
+    is_tested = any(each.test and each.test.p is not None for each in comparisons_of(reports))
     return (
-        f"We train models of {listed(_tasks(runs))}: {counted_noun(len(runs), 'run')} of "
+        f"We train models of {listed(tasks)}: {counted_noun(len(runs), 'run')} of "
         f"{counted_noun(len(cells), 'setting')}, with seed{'s' * (len(seeds) > 1)} "
         f"{listed(map(str, seeds))}. Figures are {listed(figures)}, means over runs with their "
         "standard deviation. Of each run the epoch that is best on dev is measured."
-        f"{TESTS * tested}"
+        f"{TESTS * is_tested}"
     )
 
 
@@ -81,13 +83,6 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
     return Grid("where the figures come from", ["what", "which"], filled, 1)
 
 
-def _tasks(runs: Sequence[Run]) -> list[str]:
-    """Return the tasks with their corpora."""
-    titles = task_titles(runs)
-    shown = (f"{titles[run.task]} ({run.settings.get('data.name', 'a corpus')})" for run in runs)
-    return [*dict.fromkeys(shown)]
-
-
 def _hashes(runs: Sequence[Run]) -> list[str]:
     """Return the hashes of the files that the runs read, a line for each corpus or component."""
     hashes: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -109,10 +104,8 @@ def commands(runs: Iterable[Run]) -> list[str]:
     """
     seeds: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for run in runs:
-        recorded = overrides(Path(run.folder, OVERRIDES))
-        without_seed = tuple(override for override in recorded if key_of(override) != "seed")
-        if recorded:
-            seeds[without_seed].add(run.seed)
+        if recorded := overrides(Path(run.folder, OVERRIDES)):
+            seeds[tuple(each for each in recorded if key_of(each) != "seed")].add(run.seed)
     lines = []
     for settings, numbers in seeds.items():
         several = ["-m"] * (len(numbers) > 1)

@@ -6,10 +6,8 @@ import csv
 import io
 import logging
 import re
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,13 @@ from elmo_bench.runs import text
 
 from . import escape
 from .build import as_list
+from .comparison import Comparison
+from .grid import Grid
 from .grids import tables
 from .names import metric_title
 from .page import GENERATOR, as_page, footnotes
 from .provenance import NOWHERE, Origin, methods, provenance
-from .table import Cell, Report
+from .table import Report
 from .writers import Terminal, html_table, latex_table, markdown_table
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,13 @@ OWN = {  # the beginning of a report of ours, which may be overwritten
 }
 
 
+def _grids(reports: Sequence[Report]) -> list[Grid]:
+    return [grid for report in reports for grid in tables(report).values()]
+
+
 def show(reports: Sequence[Report], console: Console) -> None:
     """Print the tables and their notes."""
-    for grid in (grid for report in reports for grid in tables(report).values()):
+    for grid in _grids(reports):
         console.print(Terminal(grid))
     for note in footnotes(reports):
         console.print(Text(plain(note)))
@@ -50,8 +54,7 @@ def show(reports: Sequence[Report], console: Console) -> None:
 
 def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
     """Return the tables as GitHub Markdown, with notes, methods and provenance."""
-    parts = [markdown_table(grid) for report in reports for grid in tables(report).values()]
-    parts += map(escape.markdown, footnotes(reports))
+    parts = [*map(markdown_table, _grids(reports)), *map(escape.markdown, footnotes(reports))]
     parts += ["## Methods", escape.markdown(methods(reports))]
     return "\n\n".join([*parts, markdown_table(provenance(reports, origin))]) + "\n"
 
@@ -61,16 +64,14 @@ def latex(reports: Sequence[Report]) -> str:
 
     The document needs \usepackage{booktabs,graphicx}.
     """
-    parts = {}
+    parts = []
     for report in reports:
         for kind, grid in tables(report).items():
             label = "-".join(re.findall("[a-z0-9]+", f"{report.title} {kind}".lower()))
-            while label in parts:
-                label += "-"
-            parts[label] = latex_table(grid, label)
-    notes = [f"% {plain(line)}" for line in footnotes(reports)]
-    said = f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}"
-    return "\n\n".join([*parts.values(), *notes, said]) + "\n"
+            parts.append(latex_table(grid, label))
+    parts += [f"% {plain(line)}" for line in footnotes(reports)]
+    said = f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}\n"
+    return "\n\n".join([*parts, said])
 
 
 def records(report: Report) -> list[dict[str, Any]]:
@@ -81,7 +82,6 @@ def records(report: Report) -> list[dict[str, Any]]:
         | {
             "metric": metric_title(cell.runs[0], report.metric),
             "split": report.split,
-            "dev": _dev(cell, report),
             "mean": cell.mean,
             "deviation": cell.deviation,
             "runs": len(cell.runs),
@@ -90,102 +90,79 @@ def records(report: Report) -> list[dict[str, Any]]:
             "figures": [*cell.figures],
             "seeds": [run.seed for run in cell.runs],
         }
-        | (_comparison(cell) if report.baseline is not None else {})
+        | (_comparison(cell.comparison) if report.baseline is not None else {})
         | {"published": cell.published}
         for cell in report.cells
     ]
 
 
-def _dev(cell: Cell, report: Report) -> float | None:
-    """Return the mean of the runs' figures on dev; None if a run has none."""
-    name = f"dev/{report.metric or cell.runs[0].config['task']['monitor']}"
-    figures = [run.metrics[name] for run in cell.runs if name in run.metrics]
-    return statistics.fmean(figures) if len(figures) == len(cell.runs) else None
-
-
-def _comparison(cell: Cell) -> dict[str, Any]:
-    """Return all values of a comparison as a flat record; None for missing values."""
-    compared = cell.comparison
+def _comparison(compared: Comparison | None) -> dict[str, Any]:
+    """Return the values of a comparison and of its test; None for missing values."""
     test = compared.test if compared else None
     low, high = test.interval if test else (None, None)
-    ours, theirs = test.runs if test else (None, None)
-    flat = {key: getattr(compared, key, None) for key in ("difference", "error_reduction")}
-    flat |= {
-        "p_holm": compared and compared.p_holm,
-        "family": (compared and compared.family) or None,
-    }
+    of_comparison = ("difference", "error_reduction", "p_holm", "family")
     of_test = ("p", "error", "freedom", "detectable", "examples", "clusters", "unit")
+    flat = {key: getattr(compared, key, None) for key in of_comparison}
     flat |= {key: getattr(test, key, None) for key in of_test}
-    return flat | {"low": low, "high": high, "runs_tested": ours, "runs_baseline": theirs}
+    return flat | {"low": low, "high": high}
 
 
 def as_csv(reports: Sequence[Report]) -> str:
     """Return the records as CSV, all with all columns; items of a list are separated by spaces."""
-    rows: Sequence[dict[str, Any]] = [
-        {escape.csv(key): _field(value) for key, value in row.items()}
-        for report in reports
-        for row in records(report)
-    ]
+    rows = [record for report in reports for record in records(report)]
+    heads = dict.fromkeys(key for row in rows for key in row)
     file = io.StringIO()
-    writer = csv.DictWriter(
-        file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(escape.csv, heads))
+    writer.writerows([_field(row.get(head, "")) for head in heads] for row in rows)
     return file.getvalue()
 
 
 def _field(value: Any) -> Any:
     if isinstance(value, list):
-        return escape.csv(" ".join(map(str, value)))
+        value = " ".join(map(str, value))
     return escape.csv(value) if isinstance(value, str) else value
 
 
-def checked_outputs(settings: Mapping[str, Any]) -> list[Path]:
-    """Return the files of `output`; raises ValueError for one that must not be written."""
-    outputs = [Path(path) for path in as_list(settings["output"])]
-    for path in outputs:
-        check_format(path, OWN)
-    return outputs
-
-
-def check_format(path: Path, own: Mapping[str, str]) -> None:
-    """Raise ValueError for a file of no format, or a file of others.
+def checked_outputs(output: Any, own: Mapping[str, str] = OWN) -> list[Path]:
+    """Return the files of the setting `output`. Raises ValueError for a file of no format, or a
+    file of others.
 
     `own` has the beginning of each format's files of ours, by suffix.
     """
-    if path.suffix not in own:
-        formats = ", ".join(f"FILE{suffix}" for suffix in own)
-        raise ValueError(f"output={path}: the formats are {formats}")
-    check_output("output", path, {}, begins(own[path.suffix]))
+    outputs = [Path(path) for path in as_list(output)]
+    for path in outputs:
+        if path.suffix not in own:
+            formats = ", ".join(f"FILE{suffix}" for suffix in own)
+            raise ValueError(f"output={path}: the formats are {formats}")
+        check_output("output", path, {}, begins(own[path.suffix]))
+    return outputs
 
 
 def write_files(
     outputs: Sequence[Path], reports: Sequence[Report], origin: Origin, title: str | None
 ) -> None:
     """Write each file atomically, in the format of its suffix."""
-    writers: dict[str, Callable[[Sequence[Report]], str | bytes]] = {
-        ".html": partial(as_page, title=title, origin=origin),
-        ".svg": partial(_picture, "svg"),
-        ".pdf": partial(_picture, "pdf"),
-        ".md": partial(markdown, origin=origin),
-        ".tex": latex,
-        ".csv": as_csv,
-    }
     # Format everything before the first write, so that an error leaves no partial set of files.
-    contents = {path: writers[path.suffix](reports) for path in outputs}
+    contents = {path: _content(path.suffix, reports, origin, title) for path in outputs}
     for path, content in contents.items():
-        if isinstance(content, str):
-            content = content.encode(errors="backslashreplace")
         with atomic(path) as part:
             part.write_bytes(content)
         log.info("written: %s", path)
 
 
-def _picture(kind: str, reports: Sequence[Report]) -> bytes:
-    from .plots import document  # imports matplotlib, which is slow
+def _content(suffix: str, reports: Sequence[Report], origin: Origin, title: str | None) -> bytes:
+    if suffix in (".svg", ".pdf"):
+        from .plots import picture  # imports matplotlib, which is slow
 
-    return document.picture(reports, kind)
+        return picture(reports, suffix[1:])
+    writers: dict[str, Callable[[], str]] = {
+        ".html": lambda: as_page(reports, title, origin),
+        ".md": lambda: markdown(reports, origin),
+        ".tex": lambda: latex(reports),
+        ".csv": lambda: as_csv(reports),
+    }
+    return writers[suffix]().encode(errors="backslashreplace")
 
 
 @dataclass(frozen=True)
@@ -215,6 +192,5 @@ class Tables:
         return capture.get()
 
     def _repr_html_(self) -> str:
-        grids = [grid for report in self.reports for grid in tables(report).values()]
         notes = [f"<p>{escape.xml(note)}</p>" for note in footnotes(self.reports)]
-        return "\n".join([*map(html_table, grids), *notes])
+        return "\n".join([*map(html_table, _grids(self.reports)), *notes])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +29,12 @@ def is_prose(grid: Grid) -> bool:
 
 def repeated_left_out(grid: Grid) -> list[list[str]]:
     """Return the rows without leading names that repeat the row above; the last name is kept."""
-    rows = []
-    for above, row in zip([None, *grid.rows], grid.rows, strict=False):
-        repeated = 0
-        while above is not None and repeated < grid.left - 1 and above[repeated] == row[repeated]:
-            repeated += 1
-        rows.append([*([""] * repeated), *row[repeated:]])
+    rows, above = [], [""] * grid.left
+    for row in grid.rows:
+        pairs = zip(above[: grid.left - 1], row, strict=False)
+        repeated = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        rows.append([*[""] * repeated, *row[repeated:]])
+        above = row
     return rows
 
 
@@ -151,34 +152,26 @@ def html_table(grid: Grid, shares: int = 0) -> str:
 def latex_table(grid: Grid, label: str) -> str:
     """Return a booktabs table with a caption, over both columns where a page has two."""
     caption = f"{grid.title}. {grid.about}".strip()
-    kinds = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
+    rows = [
+        [
+            rf"\textbf{{{_latex(text)}}}" if (r, c) in grid.bold else _latex(text)
+            for c, text in enumerate(row)
+        ]
+        for r, row in enumerate(repeated_left_out(grid))
+    ]
+    head, *lines = (" & ".join(row) + r" \\" for row in [[*map(_latex, grid.heads)], *rows])
     return "\n".join(
         [
             f"% {plain(grid.title)}",
-            r"\begin{table*}",
-            r"\centering",
-            r"\small",
+            r"\begin{table*}\centering\small",
             rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
-            rf"\label{{tab:{label}}}",
-            r"\medskip",
+            rf"\label{{tab:{label}}}\medskip",
             SHRINK,
-            rf"\begin{{tabular}}{{{kinds}}}",
-            *_latex_rows(grid),
-            "}",
-            r"\end{table*}",
+            rf"\begin{{tabular}}{{{'l' * grid.left}{'r' * (len(grid.heads) - grid.left)}}}",
+            *(r"\toprule", head, r"\midrule", *lines, r"\bottomrule"),
+            *(r"\end{tabular}", "}", r"\end{table*}"),
         ]
     )
-
-
-def _latex_rows(grid: Grid) -> list[str]:
-    lines = [r"\toprule", " & ".join(map(_latex, grid.heads)) + r" \\", r"\midrule"]
-    for r, row in enumerate(repeated_left_out(grid)):
-        cells = (
-            rf"\textbf{{{_latex(text)}}}" if (r, c) in grid.bold else _latex(text)
-            for c, text in enumerate(row)
-        )
-        lines.append(" & ".join(cells) + r" \\")
-    return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
 def _latex(text: str) -> str:

@@ -266,7 +266,7 @@ def read_report(path: Path) -> None:
     folder = next(parent for parent in path.parents if parent.name in "ab").parent
     outputs = [str(folder / f"report.{suffix}") for suffix in ("html", "md", "tex", "csv")]
     try:
-        with patch.object(style, "inline", lambda plot: ""):
+        with patch.object(style, "svg", lambda plots: ""):
             report(given(report_config(), runs=str(folder), output=outputs))
     except ValueError as error:  # an edited result is of another run, and no baseline is left
         if not str(error).startswith("baseline=") and "cannot be compared" not in str(error):

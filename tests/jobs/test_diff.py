@@ -72,9 +72,6 @@ def made(tmp_path, root):
             as_baseline(cfg)
         file = sample(task=task, root=root, size=8)["test"]
         examples = list(reader(cfg, "test")(file))
-        if names := cfg.data.labels:  # as job=evaluate reads them
-            relabel = task_format(cfg).relabel
-            examples = [relabel(example, {name: name for name in names}) for example in examples]
         answers = [Answer(e.gold[0]) if task == "squad" else e.gold for e in examples]
         for number in errors:
             answers[number] = wrong(answers[number])
@@ -157,9 +154,14 @@ def test_what_is_printed_and_what_is_written(made, root, tmp_path, capsys):
 def test_a_corpus_that_is_not_there_or_another(made, root):
     """Numbers without words, and why."""
     folders = made("a", [0]), made("b", [])
+    change(folders[1], lambda run: run["config"]["task"].update(read={"train": {"min_tokens": 3}}))
     found = compared(*folders, root, "data.files.test=nowhere.txt")
     assert re.match("Words and predictions are omitted, since .*nowhere.txt", found.note)
     assert [row[0] for row in difference.examples(found).rows] == ["1"]
+    (folders[1] / "predictions" / "test.conll").rename(folders[1] / "test.conll")
+    found = compared(*folders, root)
+    assert re.search("since .*test.conll does not exist: run job=evaluate", found.note)
+    assert not found.texts
     for folder in folders:
         change(folder, lambda run: run["inputs"].update({"data.test": "f" * 64}))
     assert "is not the file that a=" in compared(*folders, root).note
@@ -176,23 +178,6 @@ def change(folder, how):
     content = json.loads(path.read_text())
     how(content)
     path.write_text(json.dumps(content))
-
-
-def test_labels_that_were_left_out(made, root):
-    """Of an evaluation with data.labels gold is what it was measured against."""
-    names = "data.labels={LOC: LOC}"
-    found = compared(made("a", [], names), made("b", range(40), names), root)
-    gold = {label for text in found.texts for label in text[2].split("; ")}
-    assert all(label.startswith("LOC: ") for label in gold - {"nothing"})
-    assert len(gold) > 1
-
-
-def test_predictions_that_are_not_there(made, root):
-    a, b = made("a", [0]), made("b", [])
-    (b / "predictions" / "test.conll").unlink()
-    found = compared(a, b, root)
-    assert re.search("since .*test.conll does not exist: run job=evaluate", found.note)
-    assert not found.texts
 
 
 @pytest.mark.parametrize(
@@ -213,22 +198,6 @@ def test_runs_that_cannot_be_compared(made, root, how, keys):
     change(b, how)
     with pytest.raises(ValueError, match=f"^a={a} and b={b} differ in {keys}.*, so their examples"):
         compared(a, b, root)
-
-
-def test_an_evaluation_reads_any_split_as_test(made, root):
-    a, b = made("a", []), made("b", [])
-    job = {"_target_": "elmo_bench.jobs.evaluate.evaluate"}
-    for folder in (a, b):
-        change(folder, lambda run: run["config"].update(job=job))
-    change(b, lambda run: run["config"]["task"].update(read={"test": {"classes": 3}}))
-    with pytest.raises(ValueError, match=r"differ in task.read.dev.classes"):
-        compared(a, b, root, split="dev")
-
-
-def test_training_data_may_differ(made, root):
-    a, b = made("a", [0]), made("b", [])
-    change(b, lambda run: run["config"]["task"].update(read={"train": {"min_tokens": 3}}))
-    assert compared(a, b, root).note == ""
 
 
 def test_what_is_no_run(made, root, tmp_path):
@@ -258,6 +227,7 @@ def test_what_is_no_run(made, root, tmp_path):
         lambda run: run["config"]["data"].update(name="${oc.env:HOME}"),
         lambda run: run["config"]["data"].update(size="x"),
         lambda run: run["choices"].update(data="files"),
+        lambda run: run["config"]["data"].update(labels={"LOC": "location"}),
     ],
 )
 def test_a_result_from_elsewhere(made, root, how):

@@ -162,7 +162,7 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
                 Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg
             )
     assert len(identities) == 12 + 6 + 6 + 4
-    monkeypatch.setattr(style, "inline", lambda plot: "")  # drawn elsewhere
+    monkeypatch.setattr(style, "svg", lambda plots: "")  # drawn elsewhere
     cfg = composed("job=paper", f"runs={tmp_path}/runs", f"output={tmp_path}/paper.html")
     report(cfg)
     found = check(cfg)[2]

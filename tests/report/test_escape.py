@@ -29,7 +29,7 @@ from elmo_bench.report import (
     report,
     show,
 )
-from elmo_bench.report.plots import document, style
+from elmo_bench.report.plots import picture, style
 from elmo_bench.report.result import print_metrics, print_result
 from elmo_bench.report.writers import SHRINK
 from elmo_bench.runs import Result
@@ -96,7 +96,7 @@ def test_any_text_in_a_figure(name, value):
 def elements(shown):
     """The tags of the page but its figures, as a browser sees them, and as XML."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "inline", lambda plot: "")
+        patch.setattr(style, "svg", lambda plots: "")
         whole = as_page([shown])
     whole += f"<div>{Tables([shown])._repr_html_()}</div>"  # in a notebook
     tags = []
@@ -109,7 +109,7 @@ def elements(shown):
 
 def shapes(shown):
     """The kinds of elements of the picture."""
-    whole = ElementTree.fromstring(document.picture([shown], "svg"))
+    whole = ElementTree.fromstring(picture([shown], "svg"))
     return {element.tag for element in whole.iter()}  # a name may stand on several lines
 
 
@@ -120,7 +120,7 @@ def rows_of_latex(shown):
         if (
             line in (SHRINK, "}")
             or line.startswith("%")
-            or re.fullmatch(r"\\\w+(\{[\w:*-]+\})*|", line)
+            or re.fullmatch(r"(\\\w+(\{[\w:*-]+\})*)*", line)
         ):
             rows.append(line[:1])
             continue

@@ -10,8 +10,7 @@ from refresh import course
 from elmo_bench.files import begins
 from elmo_bench.report import OWN, significance
 from elmo_bench.report.comparison import Comparison
-from elmo_bench.report.plots import curves, document, style
-from elmo_bench.report.plots.comparison import comparison
+from elmo_bench.report.plots import comparison, curve, learning, picture, style, telling
 from elmo_bench.report.plots.style import COLORS, PAPER
 from elmo_bench.report.table import Cell, Report
 
@@ -108,16 +107,14 @@ def test_the_papers_difference_stands_beside_ours():
 
 
 def test_a_picture_in_a_page():
-    """It has a title and an explanation, nothing from elsewhere, and no size of its own; neither XML
-    nor TeX in a name does anything, nor does what no font has.
-    """
+    """It has a title and an explanation, nothing from elsewhere; neither XML nor TeX in a name does anything, nor does what no font has."""
     plot = comparison(compared("$\\frac$ <b>& \x1b 漢", title="Corpora"))
-    root = ElementTree.fromstring(style.inline(plot))
-    assert {"viewBox", "role"} == {*root.attrib}
+    root = ElementTree.fromstring(style.svg([plot]))
+    assert root.get("role") == "img"
     assert root[0].text == "Corpora: test F1, every run a dot, and the differences."
     assert root[1].text.startswith("Left: runs (dots) and their mean (bar).")
     assert "$\\frac$ <b>& \\x1b 漢" in "".join(root.itertext())
-    assert not re.search(r"https?:|<script|<metadata", style.inline(plot))
+    assert not re.search(r"https?:|<script|<metadata", style.svg([plot]))
     assert style.pdf([plot]).startswith(b"%PDF-")
 
 
@@ -128,8 +125,8 @@ def test_a_report_knows_its_own_pictures(tmp_path):
         ("pdf", b"%PDF-1.4 /Creator (Somebody)"),
     ):
         path, is_own = tmp_path / f"a.{kind}", begins(OWN[f".{kind}"])
-        path.write_bytes(document.picture([compared()], kind))
-        assert path.read_bytes() == document.picture([compared()], kind)
+        path.write_bytes(picture([compared()], kind))
+        assert path.read_bytes() == picture([compared()], kind)
         assert is_own(path)
         path.write_bytes(other)
         assert not is_own(path)
@@ -147,7 +144,7 @@ def swept():
 
 def test_a_curve_over_a_quantity():
     """Every run a dot, the line through the means, the baseline in grey."""
-    (panel,) = panels(curves.curve(swept(), "fraction"))
+    (panel,) = panels(curve(swept(), "fraction"))
     books, none = sorted(lines(panel), key=lambda line: -max(line.get_ydata()))
     assert [*books.get_ydata()] == pytest.approx([51, 61, 71])
     assert [*none.get_ydata()] == pytest.approx([21, 31, 41])
@@ -155,7 +152,7 @@ def test_a_curve_over_a_quantity():
     dots = sorted(y for _, _, ys, _ in marks(panel) for y in ys)
     assert dots == pytest.approx([20, 22, 30, 32, 40, 42, 50, 52, 60, 62, 70, 72])
     assert [text.get_text() for text in panel.get_xticklabels()] == ["1 %", "10 %", "100 %"]
-    assert curves.curve(swept(), "elmo.dropout") is None
+    assert curve(swept(), "elmo.dropout") is None
 
 
 @pytest.mark.parametrize("across", ["books", "none"])  # in a curve of its own, or in the same
@@ -165,7 +162,7 @@ def test_what_does_not_have_the_quantity_is_a_line_across(across):
         *(cell((l2,), (across,), [0.5 + l2]) for l2 in (0.0, 0.1, 0.01)),
     ]
     report = Report(["elmo.l2"], ["encoder.name"], None, "test", None, cells, [])
-    (panel,) = panels(curves.curve(report, "elmo.l2"))
+    (panel,) = panels(curve(report, "elmo.l2"))
     heights = sorted([*line.get_ydata()] for line in lines(panel) if len(line.get_ydata()))
     assert heights == [[20, 20], [pytest.approx(50), pytest.approx(51), pytest.approx(60)]]
 
@@ -186,7 +183,7 @@ def test_learning_curves(tmp_path):
     runs = [trained(tmp_path / str(k), k, each) for k, each in enumerate(values)]
     cells = [Cell((), ("a",), runs, (0.4,) * 3)]
     report = Report([], ["encoder.name"], None, "dev", None, cells, [])
-    (panel,) = panels(curves.learning(report))
+    (panel,) = panels(learning(report))
     (line,) = lines(panel)
     assert [*line.get_xdata()] == [1, 2, 3]
     assert [*line.get_ydata()] == pytest.approx([20, 40, 20])
@@ -223,7 +220,7 @@ def layered():
 
 def test_a_layer_profile():
     """The figure by layer, the top one among them, mixes beside them, no encoder across."""
-    (figures,) = panels(curves.curve(layered(), "elmo.mix"))
+    (figures,) = panels(curve(layered(), "elmo.mix"))
     heights = sorted([*map(float, line.get_ydata())] for line in lines(figures))
     assert heights == [pytest.approx(each) for each in ([15, 15], [35, 55, 65])]
     ticks = [text.get_text() for text in figures.get_xticklabels()]
@@ -233,7 +230,7 @@ def test_a_layer_profile():
         place: pytest.approx(ys)
         for place, ys in enumerate([[30, 40], [50, 60], [60, 70], [65, 66], [70, 80]])
     }
-    assert curves.curve(swept(), "elmo.mix") is None
+    assert curve(swept(), "elmo.mix") is None
 
 
 def test_tasks_have_a_panel_and_encoders_a_curve():
@@ -244,7 +241,7 @@ def test_tasks_have_a_panel_and_encoders_a_curve():
     ]
     keys = ["task.name"], ["encoder.name", "elmo.mix"]
     report = Report(*keys, None, "test", ("mini", "none"), cells, [])
-    drawn = style.figure([curves.curve(report, "elmo.mix")])
+    drawn = style.figure([curve(report, "elmo.mix")])
     assert [axes.get_ylabel() for axes in drawn.axes] == ["test F1, %"] * 2
     (legend,) = drawn.subfigs[0].legends
     assert [text.get_text() for text in legend.get_texts()] == ["mini", "no encoder"]
@@ -255,19 +252,17 @@ def test_a_document_has_what_tells_most():
     out, and alone it is an error.
     """
     alone = Report([], ["encoder.name"], None, "dev", None, [cell((), ("a",), [0.5])], [])
-    telling = [document.telling(each) for each in (layered(), swept(), alone)]
-    assert [plot and plot.title for plot in telling] == [
+    chosen = [telling(each) for each in (layered(), swept(), alone)]
+    assert [plot and plot.title for plot in chosen] == [
         "Test F1 by the layer that is read, every run a dot.",
         "Test F1 by share of the training set, every run a dot.",
         None,
     ]
-    text = document.picture(
-        [compared(title="First"), compared(title="Second & last"), alone], "svg"
-    )
+    text = picture([compared(title="First"), compared(title="Second & last"), alone], "svg")
     root = ElementTree.fromstring(text)
     shown = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
     titles = ["First", "Second & last"]
     assert [each for each in shown if each in titles] == titles
     assert not re.search(rb"<script|@import|https?:(?!//www.w3.org/2000/svg)", text)
     with pytest.raises(ValueError, match=r"output=FILE.pdf: nothing to plot"):
-        document.picture([alone], "pdf")
+        picture([alone], "pdf")

@@ -1,4 +1,5 @@
-"""The plots of a report: import the file that draws one, where it is drawn.
+"""The plots of a report. Importing this loads matplotlib: import it where a plot is drawn."""
 
-Nothing is re-exported here, since all of them load matplotlib.
-"""
+from .comparison import comparison as comparison
+from .curves import QUANTITIES as QUANTITIES, curve as curve, learning as learning
+from .document import picture as picture, telling as telling

@@ -2,31 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
-from matplotlib.ticker import MaxNLocator
 
-from ..labels import titled
+from ..labels import labels_of, titled
 from ..significance import LEVEL
-from ..table import Cell, Key, Report
-from .style import (
-    DOTS,
-    INK,
-    LINE,
-    PAPER,
-    SOFT,
-    Look,
-    Plot,
-    column_titles,
-    looks,
-    metric,
-    percent_axis,
-    percents,
-    row_title,
-    short,
-)
+from ..table import Cell, Key, Report, comparisons_of
+from . import style
 
-MEAN: Look = {"color": INK, "linestyle": "none", "markeredgewidth": 1.4, "markersize": 9}
+MEAN: style.Look = {"color": style.INK, "linestyle": "none", "mew": 1.4, "ms": 9}
 LONG = 3  # an interval is shown up to so many times the largest difference
 READING = (
     "Left: runs (dots) and their mean (bar). Right: difference of the means to {} and its 95 % "
@@ -35,103 +20,91 @@ READING = (
 )
 
 
-def comparison(report: Report) -> Plot | None:
+def comparison(report: Report) -> style.Plot | None:
     """Plot every run of every cell and, with a baseline, the differences to it.
 
     Returns None for a single cell.
     """
     if len(report.cells) < 2:
         return None
-    columns = report.heads
+    titles, tested = labels_of(report).columns, bool(comparisons_of([report]))
     rows = {
-        row: [cells[column] for column in columns if column in cells]
+        row: [cells[column] for column in report.heads if column in cells]
         for row, cells in report.by_row.items()
     }
-    tested, titles = _tested(report), column_titles(report)
-    lines = max(short(title).count("\n") + 1 for title in titles.values()) * sum(
-        map(len, rows.values())
-    )
-    shown = f"{metric(report).removesuffix(', %')}, every run a dot"
-    return Plot(
+    lines = max(style.short(title).count("\n") + 1 for title in titles.values())
+    shown = f"{style.figure_title(report, report.cells)}, every run a dot"
+    reading = READING.format(titles[report.baseline or ()], LEVEL) if tested else ""
+    return style.Plot(
         titled(report.title, shown + (", and the differences." if tested else ".")),
-        READING.format(titles[report.baseline or ()], LEVEL)
-        if tested
-        else "Dots: runs; bar: their mean.",
-        LINE * (lines + 3 * len(rows) + 5),
-        lambda part: _draw(part, report, rows),
+        reading or "Dots: runs; bar: their mean.",
+        style.LINE * (lines * sum(map(len, rows.values())) + 3 * len(rows) + 5),
+        lambda part: _draw(part, report, rows, columns=1 + tested),
     )
 
 
-def _tested(report: Report) -> bool:
-    return any(cell.comparison for cell in report.cells)
-
-
-def _draw(part: SubFigure, report: Report, rows: Mapping[Key, Sequence[Cell]]) -> None:
-    tested, titles = _tested(report), column_titles(report)
-    styles = looks(titles, report.baseline)
-    axes_of = part.subplots(
-        len(rows),
-        1 + tested,
-        squeeze=False,
-        height_ratios=[len(each) + 1 for each in rows.values()],
-    )
-    figures = {row: [f for cell in cells for f in percents(cell)] for row, cells in rows.items()}
-    length = 1.1 * max(1, *(max(each) - min(each) for each in figures.values()))
-    for (left, *right), (row, cells) in zip(axes_of, rows.items(), strict=True):
-        unit = metric(report, cells=cells)
-        about = "" if unit == metric(report) else f": {unit.removesuffix(', %')}"
-        left.set_title(short(row_title(report, row) + about, 100))
-        left.set_yticks(range(len(cells)), [short(titles[cell.column]) for cell in cells])
+def _draw(
+    part: SubFigure, report: Report, rows: Mapping[Key, Sequence[Cell]], *, columns: int
+) -> None:
+    """Draw a panel for each row, and beside it the differences if there are two columns."""
+    titles, whole = labels_of(report).columns, style.figure_title(report, report.cells)
+    styles = style.looks(titles, report.baseline)
+    heights = [len(cells) + 1 for cells in rows.values()]
+    panels = part.subplots(len(rows), columns, squeeze=False, sharey="row", height_ratios=heights)
+    # All rows are equally long, so that equal lengths are equal differences.
+    figures = [[f for cell in cells for f in style.percents(cell)] for cells in rows.values()]
+    length = 1.1 * max(1, *map(np.ptp, figures))
+    for axes, (row, cells), values in zip(panels, rows.items(), figures, strict=True):
+        own = style.figure_title(report, cells)
+        about = "" if own == whole else f": {own}"
+        axes[0].set_title(style.short(style.row_title(report, row) + about, 100))
+        axes[0].set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
+        axes[0].set_ylim(len(cells) - 0.5, -0.5)
         for y, cell in enumerate(cells):
-            _runs(left, y, cell, styles[cell.column])
-        # All rows are equally long, so that equal lengths are equal differences.
-        middle = (max(figures[row]) + min(figures[row])) / 2
-        left.set_xlim(middle - length / 2, middle + length / 2)
-        percent_axis(left.xaxis)
-        for axes in right:
-            _differences(axes, report, cells, styles)
-            axes.tick_params(labelbottom=row == [*rows][-1], labelleft=False)
-        for axes in (left, *right):
-            axes.set_ylim(len(cells) - 0.5, -0.5)
-            axes.spines["left"].set_visible(False)
-            axes.grid(visible=True, axis="x")
-            axes.grid(visible=False, axis="y")
-    axes_of[-1][0].set_xlabel(metric(report))
-    if tested:
-        baseline = titles[report.baseline or ()]
-        axes_of[-1][1].set_xlabel(short(f"difference to {baseline}, points", 50))
+            _runs(axes[0], y, cell, styles[cell.column])
+        middle = (max(values) + min(values)) / 2
+        axes[0].set_xlim(middle - length / 2, middle + length / 2)
+        style.percent_axis(axes[0].xaxis)
+        for right in axes[1:]:
+            _differences(right, report, cells, styles)
+            right.tick_params(labelbottom=row == [*rows][-1])
+        for each in axes:
+            each.spines["left"].set_visible(False)
+            each.grid(visible=True, axis="x")
+            each.grid(visible=False, axis="y")
+    panels[-1, 0].set_xlabel(f"{whole}, %")
+    if columns > 1:
+        label = f"difference to {titles[report.baseline or ()]}, points"
+        panels[-1, 1].set_xlabel(style.short(label, 50))
 
 
-def _runs(axes: Axes, y: int, cell: Cell, look: Look) -> None:
+def _runs(axes: Axes, y: int, cell: Cell, look: style.Look) -> None:
     """Draw a dot for each run, and their mean."""
-    values = percents(cell)
-    axes.plot(values, [y] * len(values), **look | DOTS, label="run")
+    values = style.percents(cell)
+    axes.plot(values, [y] * len(values), **look | style.DOTS, label="run")
     if len(values) > 1:
         axes.plot(100 * cell.mean, y, **MEAN, marker="|", label="mean")
 
 
 def _differences(
-    axes: Axes, report: Report, cells: Sequence[Cell], styles: Mapping[Key, Look]
+    axes: Axes, report: Report, cells: Sequence[Cell], styles: Mapping[Key, style.Look]
 ) -> None:
     """Draw the differences to the baseline with their intervals, and the paper's."""
     axes.set_xlim(_span(report))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
-    axes.axvline(0, color=SOFT, linewidth=0.8)
+    axes.axvline(0, color=style.SOFT, linewidth=0.8)
     for y, cell in enumerate(cells):
         if (compared := cell.comparison) is None:
             continue
-        look = styles[cell.column]
+        look = styles[cell.column] | {"linestyle": "none", "markersize": 5.5}
         if compared.test:
-            axes.plot([100 * end for end in compared.test.interval], (y, y), color=look["color"])
-        face, label = (
-            (look["color"], f"p (Holm) < {LEVEL:g}")
-            if compared.is_significant
-            else (PAPER, "difference, 95 % interval")
-        )
-        style = look | {"linestyle": "none", "markersize": 5.5, "markerfacecolor": face}
-        axes.plot(100 * compared.difference, y, **style, label=label)
+            axes.plot(np.multiply(100, compared.test.interval), (y, y), color=look["color"])
+        if compared.is_significant:
+            label = f"p (Holm) < {LEVEL:g}"
+        else:
+            look["markerfacecolor"], label = style.PAPER, "difference, 95 % interval"
+        axes.plot(100 * compared.difference, y, **look, label=label)
         if (theirs := _published(report, cell)) is not None:
-            axes.plot(theirs, y, **MEAN | {"markersize": 5.5}, marker="x", label="in the paper")
+            axes.plot(theirs, y, **MEAN | {"ms": 5.5}, marker="x", label="in the paper")
 
 
 def _span(report: Report) -> tuple[float, float]:
@@ -140,12 +113,12 @@ def _span(report: Report) -> tuple[float, float]:
     It includes 0, the differences and their intervals, but no end that is far longer than any
     difference.
     """
-    compared = [(cell.comparison, _published(report, cell)) for cell in report.cells]
-    shown = [100 * ours.difference for ours, _ in compared if ours]
-    shown += [theirs for ours, theirs in compared if ours and theirs is not None]
+    compared = comparisons_of([report])
+    theirs = [_published(report, cell) for cell in report.cells if cell.comparison]
+    shown = [100 * each.difference for each in compared] + [each for each in theirs if each]
     most = LONG * max(1, *map(abs, shown))
-    ends = [100 * end for ours, _ in compared if ours and ours.test for end in ours.test.interval]
-    shown += [0, *(min(max(end, -most), most) for end in ends)]
+    ends = [100 * end for each in compared if each.test for end in each.test.interval]
+    shown += [0, *np.clip(ends, -most, most)]
     margin = 0.06 * (max(shown) - min(shown)) or 1.0
     return min(shown) - margin, max(shown) + margin
 

@@ -9,7 +9,6 @@ from ..table import Report
 from . import style
 from .comparison import comparison
 from .curves import QUANTITIES, curve
-from .style import Plot
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +25,16 @@ def picture(reports: Sequence[Report], kind: str) -> bytes:
             f"output=FILE.{kind}: nothing to plot: the report has a single cell; add runs, "
             "or choose other rows and columns"
         )
-    write = style.svg if kind == "svg" else style.pdf
-    return write([*drawn.values()], [*drawn] if len(drawn) > 1 else [])
+    plots = [*drawn.values()]
+    if len(plots) > 1:
+        plots = [plot._replace(heading=title) for title, plot in drawn.items()]
+    if kind == "pdf":
+        return style.pdf(plots)
+    file = style.svg(plots).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return file.encode()
 
 
-def telling(report: Report) -> Plot | None:
+def telling(report: Report) -> style.Plot | None:
     """Return the layers, else a curve over a quantity in the rows, else the comparison; None for a
     single cell.
     """
