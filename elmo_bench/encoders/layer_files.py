@@ -10,7 +10,6 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -100,7 +99,7 @@ def _write_vectors(
     sentences: Sequence[Sequence[str]],
     dtype: str,
 ) -> None:
-    """Write the layers behind the headers of their files, a batch while the next is computed.
+    """Write the layers behind the headers of their files, batch by batch.
 
     No memory map is used: on a full disk that would end the process without a message.
     """
@@ -110,16 +109,12 @@ def _write_vectors(
     if device_of(encoder).type == "cuda":
         tokens = max(tokens, min(GPU_TOKENS, GPU_BYTES // (4 * encoder.dim * len(layers))))
     forget_words(encoder)  # a store does not depend on what was read before
-    with ThreadPoolExecutor(1) as writer, Bars() as bars:
+    with Bars() as bars:
         bar = bars.add_task("encoder", total=ends[-1])
-        writing: Future[Any] = writer.submit(int)  # the batch before
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
             batch = {HEADER + row * ends[number]: sentences[number] for number in numbers}
-            on_host = vectors.to("cpu", getattr(torch, dtype)).contiguous()
-            writing.result()  # limits the host to two batches
-            writing = writer.submit(_write_batch, files, batch, on_host)
+            _write_batch(files, batch, vectors.to("cpu", getattr(torch, dtype)).contiguous())
             bars.advance(bar, sum(map(len, batch.values())))
-        writing.result()
 
 
 def _write_batch(

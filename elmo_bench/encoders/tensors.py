@@ -1,6 +1,6 @@
 """Read tensors from files; names and shapes are checked before any number is read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -21,13 +21,13 @@ def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> 
     try:
         with safe_open(path, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            check_names(path, slices, shapes, asking)
-            for name, shape in shapes.items():
-                if (kind := slices[name].get_dtype()) not in FLOATS:
+            came = {name: tuple(each.get_shape()) for name, each in slices.items()}
+            check_shapes(path, came, shapes, asking)
+            for name, each in slices.items():
+                if (kind := each.get_dtype()) not in FLOATS:
                     raise ValueError(
                         f"{path}: {name} has type {kind}, but must be {', '.join(FLOATS)}"
                     )
-                check_shape(path, name, tuple(slices[name].get_shape()), shape, asking)
             tensors = {name: file.get_tensor(name).float() for name in shapes}
     except SafetensorError as error:
         raise ValueError(f"{path}: not a safetensors file, or damaged: {error}") from error
@@ -35,25 +35,22 @@ def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> 
     return tensors
 
 
-def check_names(
-    path: str | Path, names: Iterable[str], expected: Iterable[str], asking: str
+def check_shapes(
+    path: str | Path, came: Mapping[str, Shape], expected: Mapping[str, Shape], asking: str
 ) -> None:
-    """Raise ValueError if names are missing or unexpected."""
-    missing, unknown = sorted(set(expected) - set(names)), sorted(set(names) - set(expected))
+    """Raise ValueError if names are missing or unexpected, or a tensor has another shape.
+
+    `asking` is what requires them, such as the settings of a biLM, for the message.
+    """
+    missing, unknown = sorted(expected.keys() - came), sorted(came.keys() - expected)
     if missing or unknown:
         raise ValueError(
             f"{path} does not fit {asking}: missing tensors: {missing[:SHOWN] or 'none'}; "
             f"unexpected tensors: {unknown[:SHOWN] or 'none'}"
         )
-
-
-def check_shape(path: str | Path, name: str, came: Shape, expected: Shape, asking: str) -> None:
-    """Raise ValueError if a tensor has another shape.
-
-    `asking` is what requires the shape, such as the settings of a biLM, for the message.
-    """
-    if came != expected:
-        raise ValueError(f"{path}: {name} has shape {came}, but {asking} require {expected}")
+    for name, shape in expected.items():
+        if came[name] != shape:
+            raise ValueError(f"{path}: {name} has shape {came[name]}, but {asking} require {shape}")
 
 
 def check_finite(source: str | Path, tensors: Mapping[str, Tensor]) -> None:

@@ -1,7 +1,7 @@
 """One table of the `probe.json` files of several encoders and corpora."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from reprlib import repr as shown
@@ -40,14 +40,6 @@ class Property(BaseModel):
     baseline: dict[str, Fraction]
     layers: Annotated[list[dict[str, Fractions]], MinLen(1)]
 
-    def of(self, layer: int, figure: str) -> list[float] | None:
-        """Return a layer's figures; None if it has none of this name."""
-        figures = self.layers[layer]
-        if figure == "selectivity" and "control" in figures:
-            pairs = zip(figures["accuracy"], figures["control"], strict=True)
-            return [ours - theirs for ours, theirs in pairs]
-        return figures.get(figure)
-
 
 class Probed(BaseModel):
     """The content of a `probe.json`: the probes of an encoder on a corpus."""
@@ -62,11 +54,6 @@ class Probed(BaseModel):
     seeds: Annotated[list[int], MinLen(1)]
     properties: Annotated[dict[str, Property], MinLen(1)]
     command: str
-
-    @property
-    def num_layers(self) -> int:
-        """The number of the encoder's layers."""
-        return len(next(iter(self.properties.values())).layers)
 
     @property
     def title(self) -> str:
@@ -100,55 +87,57 @@ def probes_grid(probes: Sequence[Probed]) -> Grid:
     Raises ValueError if two files have the same encoder and corpus, or if the files of a corpus
     differ in data, settings or seeds.
     """
-    by_title: dict[str, dict[str, Probed]] = defaultdict(dict)
-    by_corpus: dict[str, Probed] = {}
-    for probe in probes:
-        same = by_title[probe.title].setdefault(probe.corpus, probe)
-        _check(probe, same, by_corpus.setdefault(probe.corpus, probe))
-    columns = [
-        (corpus, name, figure)
-        for corpus, probe in by_corpus.items()
-        for (name, probed), figure in product(probe.properties.items(), FIGURES)
-        if probed.of(0, figure) is not None
-    ]
-    baselines = (by_corpus[corpus].properties[name].baseline.get(f) for corpus, name, f in columns)
-    rows = [[NONE, "baseline", *map(points, baselines)]]
-    for title, of_title in by_title.items():
-        for layer in range(max(probe.num_layers for probe in of_title.values())):
-            cells = (_cell(of_title.get(corpus), layer, *which) for corpus, *which in columns)
-            rows.append([title, str(layer), *cells])
+    baselines: dict[tuple[str, str, str], float | None] = {}  # corpus, property, figure
+    cells: dict[tuple[str, int], dict[tuple[str, str, str], str]] = defaultdict(dict)
+    for number, probe in enumerate(probes):
+        _check(probe, probes[:number])
+        for kind, probed in probe.properties.items():
+            for figure, layer in product(FIGURES, range(len(probed.layers))):
+                if values := _values(probed.layers[layer], figure):
+                    column = (probe.corpus, kind, figure)
+                    baselines.setdefault(column, probed.baseline.get(figure))
+                    cells[probe.title, layer][column] = _cell(values)
+    rows = [[NONE, "baseline", *map(points, baselines.values())]]
+    for (title, layer), texts in cells.items():
+        rows.append([title, str(layer), *(texts.get(column, "") for column in baselines)])
     seeds = sorted({len(probe.seeds) for probe in probes})
     return Grid(
         "What each layer knows",
-        ["encoder", "layer", *(f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in columns)],
+        ["encoder", "layer", *(f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in baselines)],
         rows,
+        bold=set(),
         left=2,
         caption=CAPTION.format(" or ".join(map(str, seeds))),
     )
 
 
-def _check(probe: Probed, same: Probed, other: Probed) -> None:
-    """Raise ValueError if a probe's encoder and corpus are also in the file `same`, or if it cannot
-    be compared with `other`, of the same corpus.
+def _check(probe: Probed, others: Sequence[Probed]) -> None:
+    """Raise ValueError if a probe's encoder and corpus are also in another file, or if it cannot be
+    compared with another of the same corpus.
     """
-    if same is not probe:
-        raise ValueError(
-            f"{probe.source}: {probe.title} on {probe.corpus} is also in {same.source}: leave "
-            "one out, or rename its encoder with encoder.name=NAME"
-        )
-    keys = ("data", "settings", "seeds")
-    if differing := [key for key in keys if getattr(probe, key) != getattr(other, key)]:
-        raise ValueError(
-            f"{probe.source} and {other.source}, of the same corpus {probe.corpus}, differ in "
-            f"{listed(differing)}: leave one of them out"
-        )
+    for other in (other for other in others if other.corpus == probe.corpus):
+        if other.title == probe.title:
+            raise ValueError(
+                f"{probe.source}: {probe.title} on {probe.corpus} is also in {other.source}: leave "
+                "one out, or rename its encoder with encoder.name=NAME"
+            )
+        keys = ("data", "settings", "seeds")
+        if differing := [key for key in keys if getattr(probe, key) != getattr(other, key)]:
+            raise ValueError(
+                f"{probe.source} and {other.source}, of the same corpus {probe.corpus}, differ in "
+                f"{listed(differing)}: leave one of them out"
+            )
 
 
-def _cell(probe: Probed | None, layer: int, name: str, figure: str) -> str:
-    """Format a cell in percent: mean ± standard deviation; "" if the probe lacks the figure."""
-    probed = probe.properties.get(name) if probe else None
-    if probed is None or layer >= len(probed.layers):
-        return ""
-    figures = probed.of(layer, figure) or []
-    spread = f" ± {100 * stdev(figures):.2f}" if len(figures) > 1 else ""
-    return points(fmean(figures)) + spread if figures else ""
+def _values(figures: Mapping[str, list[float]], figure: str) -> list[float]:
+    """Return the figures of a layer, one for each seed; none if it has none of this name."""
+    if figure == "selectivity" and "control" in figures:
+        pairs = zip(figures["accuracy"], figures["control"], strict=True)
+        return [ours - theirs for ours, theirs in pairs]
+    return figures.get(figure, [])
+
+
+def _cell(values: Sequence[float]) -> str:
+    """Format values in percent: mean ± standard deviation."""
+    spread = f" ± {100 * stdev(values):.2f}" if len(values) > 1 else ""
+    return points(fmean(values)) + spread

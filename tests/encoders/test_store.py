@@ -162,7 +162,7 @@ def vectors():
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf, 1e6])
 def test_a_number_that_is_not_finite(vectors, tmp_path, number):
-    """In the store's type; a thread writes, and what it meets ends the build."""
+    """In the type of the store."""
     encoder, sentences = vectors
     encoder.embedding.weight[4, 1] = number
     sentences[200] = ["w1", "odd", "w2"]

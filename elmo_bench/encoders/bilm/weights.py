@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import DAMAGE, File, atomic, one_of
 
-from ..tensors import check_finite, check_names, check_shape, read_tensors
+from ..tensors import check_finite, check_shapes, read_tensors
 from .bilm import BiLm
 from .options import DIRECTIONS, Direction, Options
 
@@ -180,11 +180,13 @@ def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
         file.visititems(
             lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {})
         )
-        check_names(path, stored, layout, ASKING)
-        for theirs, (ours, (_, back)) in layout.items():
-            expected = back(np.broadcast_to(np.float32(0), shapes[ours])).shape
-            check_shape(path, theirs, stored[theirs].shape, expected, ASKING)
-            _check_stored(path, theirs, stored[theirs])
+        expected = {
+            theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
+            for theirs, (ours, (_, back)) in layout.items()
+        }
+        check_shapes(path, {name: each.shape for name, each in stored.items()}, expected, ASKING)
+        for name, each in stored.items():
+            _check_stored(path, name, each)
         tensors = {}
         for theirs, (ours, (turn, _)) in layout.items():
             array = turn(stored[theirs][()])
