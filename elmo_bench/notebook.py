@@ -20,7 +20,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobRuntime
 from hydra.types import RunMode
 from hydra.version import VersionBase
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
 from elmo_bench.config.check import expand_home, faults
@@ -184,10 +184,7 @@ def _command(settings: Sequence[str]) -> Iterator[DictConfig]:
                 f"{' '.join(settings)}: a sweep starts several runs, which only the command line "
                 "does; in Python, write a loop"
             )
-        with open_dict(whole), read_write(whole.hydra):
-            expand_home(whole)
-            # A run that is resumed in a folder of its choice never starts this process again.
-            whole.hydra.overrides.hydra.append(f"hydra.run.dir={whole.hydra.run.dir}")
+        expand_home(whole)
         with as_run(whole) as cfg:
             yield cfg
     finally:

@@ -37,7 +37,7 @@ def adapted(cfg: DictConfig) -> DictConfig:
     The adapted biLM is cached below cache_dir, for all runs with the same biLM, text and settings.
     It reads all of the training text, which has no labels, whatever `fraction` of it the task has.
     """
-    options, weights = pretrained(cfg)
+    options, weights = encoders.bilm_files(cfg)
     data = whole_sentences(OmegaConf.merge(cfg, {"fraction": 1.0}))  # type: ignore[arg-type]
     softmax = Path(weights).with_name(SOFTMAX)
     facts = [
@@ -65,13 +65,13 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     """
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
-    model = language_model(cfg, corpus).to(hardware.device(cfg))
+    model = language_model(cfg, corpus)
     watch = partial(watched, description="perplexity")
     before = model.perplexity(dev, watch)
     train_on(cfg, model, corpus, "adapting")
     after = model.perplexity(dev, watch)
-    times = {"before": before, "after": after}
-    figures = {f"{when}/{way}": value for when in times for way, value in times[when].items()}
+    figures = {f"before/{way}": value for way, value in before.items()}
+    figures |= {f"after/{way}": value for way, value in after.items()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).unlink(missing_ok=True)
     save(model.bilm, folder / "weights.safetensors")
@@ -86,7 +86,7 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
         "perplexity": figures,
     }
     write_json(folder / MARK, summary)
-    changes = [f"{d} {before[d]:.2f} before, {after[d]:.2f} after" for d in before]
+    changes = [f"{way} {before[way]:.2f} before, {after[way]:.2f} after" for way in before]
     log.info("dev perplexity: %s; %s", "; ".join(changes), folder)
     return figures
 
@@ -102,37 +102,26 @@ def text(data: TaskData, split: str) -> Sequence[Sequence[str]]:
     return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
 
 
-def pretrained(cfg: DictConfig) -> tuple[str, str]:
-    """Return the biLM's options and weights files; raises ValueError if it has random weights."""
-    if not encoders.is_pretrained(cfg.encoder):
-        raise ValueError(
-            "encoder.pretrained=false: a random biLM cannot be adapted; job=pretrain "
-            "trains a biLM from scratch"
-        )
-    return encoders.bilm_files(cfg)
-
-
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
     """Return the biLM of `cfg.encoder` with its softmax, and `adapt.dropout`.
 
     Without a softmax file it trains one for the words that occur twice in the corpus.
     """
-    (options, weights), directions = pretrained(cfg), cfg.encoder.get("directions")
-    if has_softmax := Path(weights).with_name(SOFTMAX).is_file():
+    (options, weights), directions = encoders.bilm_files(cfg), cfg.encoder.get("directions")
+    if Path(weights).with_name(SOFTMAX).is_file():
         model = load_language_model(options, weights, directions=directions)
-    else:
-        bilm = load(options, weights, directions=directions)
-        torch.manual_seed(cfg.adapt.seed)
-        model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(hardware.device(cfg))
-    model.bilm.dropout = cfg.adapt.dropout
-    if has_softmax:
-        return model
+        model.bilm.dropout = cfg.adapt.dropout
+        return model.to(hardware.device(cfg))
+    bilm = load(options, weights, directions=directions)
+    bilm.dropout = cfg.adapt.dropout
+    torch.manual_seed(cfg.adapt.seed)
+    model = LanguageModel(bilm, corpus.vocabulary(min_count=2)).to(hardware.device(cfg))
     size = f"{len(model.vocabulary):,}"
     log.info("the biLM has no softmax file; training one for %s words first", size)
     model.start_from(corpus)
-    model.bilm.requires_grad_(False)
+    bilm.requires_grad_(False)
     train_on(cfg, model, corpus, "a new softmax")
-    model.bilm.requires_grad_(True)
+    bilm.requires_grad_(True)
     return model
 
 

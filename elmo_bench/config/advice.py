@@ -20,66 +20,30 @@ from elmo_bench import CONF
 from elmo_bench.runs import below, leaves
 
 # What other programs call a setting of a run.
-ELSEWHERE = {
-    "epochs": "fit.max_epochs",
-    "learning_rate": "task.optimizer.lr",
-    "lr": "task.optimizer.lr",
-    "output_dir": "outputs_dir",
-    "layers": "elmo.mix",
-}
-# Settings of version 0.2, and what to write instead; {} is the value.
-RENAMED = {
-    "results": "experiment={}",
-    "job=keep": "job=archive",
-    "elmo.finetune": "finetune=full",
-    "elmo.lr": "finetune.lr={}",
-    "elmo.lr_decay": "finetune.lr_decay={}",
-    "elmo.unfreeze": "finetune={}",
-    "elmo.lora": "finetune=lora finetune.rank={}",
-    "elmo.cache": "store.mode={}",
-    "elmo.cache_dtype": "store.dtype={}",
-    "cache.max_bytes": "store.max_bytes={}",
-}
+ELSEWHERE = {"epochs": "max_epochs", "learning_rate": "lr", "output_dir": "outputs_dir"}
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
-INTERNAL = ("defaults", "job", "run_dir", "hydra")  # of a job's file, nothing that a person sets
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 
 
 def before(arguments: Sequence[str]) -> list[str]:
-    """Return advice for arguments without a key and for unknown options."""
-    advice = [f"{each} has no key: write KEY=VALUE" for each in arguments if each.startswith("=")]
+    """Return advice for options that Hydra does not have."""
     options = [*utils.get_args_parser()._option_string_actions, "--dry-run"]
-    for argument in arguments:
-        name, _, value = argument.partition("=")
-        if not name.startswith("--") or any(option.startswith(name) for option in options):
-            continue
-        from .settings import keys  # slow to import
-
-        close = difflib.get_close_matches(name, options, n=1, cutoff=0.8)
-        near = nearest(name[2:].replace("-", "_"), keys())
-        example = f": {near}={value or 'VALUE'}" if near else "; --help says how to list them"
-        advice.append(
-            f"{argument}: did you mean {close[0]}?"
-            if close
-            else f"{argument}: settings are KEY=VALUE, without dashes{example}"
-        )
-    return advice
+    given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
+    return [
+        f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
+        for argument, name in given.items()
+        if not any(option.startswith(name) for option in options)
+    ]
 
 
 def settings_of_job(name: str) -> str:
-    """Return what conf/job says of a job and of its settings, for `job=NAME --help`."""
+    """Return the file of a job, which explains its settings, for `job=NAME --help`."""
     path = CONF / "job" / f"{name}.yaml"
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
         return f"job={name}, but it must be one of {names}"
-    section, lines = "", []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith((" ", "#")):
-            section = line.partition(":")[0]
-        if section not in INTERNAL and "@package" not in line:
-            lines.append(line)
-    return "\n".join(lines)
+    return path.read_text(encoding="utf-8").rstrip()
 
 
 def explain_errors() -> None:
@@ -114,8 +78,6 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
             argument.lstrip("+~").split("=", 1) for argument in arguments if "=" in argument
         )
         return unknown_key(key, given.get(key) or "VALUE", _keys(arguments, key))
-    for argument in set(arguments) & RENAMED.keys():
-        return f"{argument} has a new name: write {RENAMED[argument]}"
     said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)
     said = said.partition("\nConfig search path")[0]
     return re.sub(r"\n\t", ", ", said).removeprefix("In 'config': ").strip()
@@ -137,8 +99,6 @@ def _of_grammar(override: str) -> str:
 
 def unknown_key(key: str, value: str, known: Collection[str]) -> str:
     """Return advice for a key that is none of those known, and maybe one of a job or an option."""
-    if key in RENAMED:
-        return f"{key} has a new name: write {RENAMED[key].format(value)}"
     known = [each for each in known if each != key]
     is_nested = any(each.endswith(f".{key}") for each in known)
     if not is_nested and (places := [*_places(key)]):
@@ -183,17 +143,18 @@ def nearest(key: str, known: Collection[str]) -> str | None:
     >>> nearest("task.dropuot", ["seed", "elmo.dropout"])
     'elmo.dropout'
     """
-
-    def rank(other: str) -> int:
-        return ORDER.index(head) if (head := other.rpartition(".")[0]) in ORDER else len(ORDER)
-
     known = [each for each in known if not each.startswith("hydra.") and "._" not in each]
-    if key in ELSEWHERE and ELSEWHERE[key] in known and f"pretrain.{key}" not in known:
-        return ELSEWHERE[key]
-    if same := [each for each in known if f".{each}".endswith(f".{key}")]:
-        return min(same, key=rank)
-    if near := difflib.get_close_matches(key, known, n=1, cutoff=0.75):
-        return near[0]
-    by_last_word = {each.rpartition(".")[2]: each for each in sorted(known, key=rank, reverse=True)}
-    near = difflib.get_close_matches(key.rpartition(".")[2], by_last_word, n=1, cutoff=0.75)
-    return by_last_word[near[0]] if near else None
+    by_name: dict[str, list[str]] = {}
+    for each in known:
+        by_name.setdefault(each.rpartition(".")[2], []).append(each)
+
+    def rank(other: str) -> tuple[bool, int]:
+        section = other.rpartition(".")[0]
+        place = ORDER.index(section) if section in ORDER else len(ORDER)
+        return not f".{other}".endswith(f".{key}"), place
+
+    name = key.rpartition(".")[2]
+    name = name if name in by_name else ELSEWHERE.get(name, name)
+    if near := difflib.get_close_matches(name, by_name, n=1, cutoff=0.75):
+        return min(by_name[near[0]], key=rank)
+    return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)

@@ -23,7 +23,7 @@ from elmo_bench.files import listed
 from elmo_bench.runs import below, is_baseline, leaves
 
 from .advice import unknown_key
-from .inputs import composition, overridden
+from .inputs import composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
 from .types import misfits, shown
 
@@ -49,7 +49,7 @@ class Fault(NamedTuple):
 
 class Check(Callback):
     """Hydra's callback before a run: a command with a wrong setting ends with a few lines and
-    writes no file. `--dry-run` ends here, too.
+    writes no file. `--dry-run` ends here, and `resume=true` finds the folder of an earlier run.
     """
 
     def __init__(self) -> None:
@@ -63,6 +63,9 @@ class Check(Callback):
             lines = [*dry_run_lines([config]), "The settings are valid; nothing was run."]
             sys.stdout.write("\n".join(lines) + "\n")
             sys.exit()
+        if folder := earlier_run(config):
+            sys.stdout.write(f"continuing in {folder}\n")
+            config.hydra.run.dir = str(folder)
         try:
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -88,9 +91,8 @@ def expand_home(cfg: DictConfig) -> None:
             OmegaConf.update(cfg, key, whole)
 
 
-def _at_home(path: Any) -> Any:
-    is_below = isinstance(path, str) and path.startswith("~/")
-    return str(Path(path).expanduser()) + "/" * path.endswith("/") if is_below else path
+def _at_home(value: Any) -> Any:
+    return f"{Path.home()}{value[1:]}" if str(value).startswith("~/") else value
 
 
 def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
@@ -124,8 +126,8 @@ def faults(cfg: DictConfig) -> list[str]:
     job, given = str(OmegaConf.select(cfg, "job.name")), overridden(cfg)
     section = JOBS.get(job, Run)
     named = keys(section)
-    found = [Fault(key, MISSING, "missing") for key, value in leaves(raw) if value == MISSING]
-    found = [fault for fault in found if fault.key in named]
+    missing = [key for key, value in leaves(raw) if value == MISSING and key in named]
+    found = [Fault(key, MISSING, "missing") for key in missing]
     for fault in _of_section(section, resolved):  # a user's job has settings of its own
         if job in JOBS or fault.kind != "extra_forbidden" or "." in fault.key:
             found.append(fault)
@@ -133,7 +135,7 @@ def faults(cfg: DictConfig) -> list[str]:
         parts = {key.partition(".")[0] for key in given} if job in WITHOUT_A_MODEL else resolved
         classes = {part: node for part, node in resolved.items() if part in parts}
         wrong = _in_words(_of_classes(classes), raw, given)
-    return wrong or [said for check in TOGETHER if (said := check(resolved, job, given))]
+    return wrong or [*_together(resolved, job, given)]
 
 
 def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
@@ -263,90 +265,66 @@ def applied_options(cfg: DictConfig) -> list[str]:
 
 
 def _options(cfg: DictConfig, group: str) -> set[str]:
-    """Return the names of a group's options in folders."""
-    folders = [Path(source.path, group) for source in _sources(cfg)]
-    return {path.stem for folder in folders for path in folder.glob("*.yaml")}
-
-
-def _sources(cfg: DictConfig) -> list[Any]:
-    """Return where Hydra finds options besides its own: each has a `path` and a `schema`."""
+    """Return the names of a group's options in folders; "*" beside a package, whose contents Hydra
+    alone knows.
+    """
     hydra = composition(cfg)
-    sources = hydra.runtime.config_sources if hydra else ()
-    return [source for source in sources if source.provider not in ("hydra", "schema")]
+    sources = [
+        each
+        for each in (hydra.runtime.config_sources if hydra else ())
+        if each.provider not in ("hydra", "schema")
+    ]
+    names = {path.stem for each in sources for path in Path(each.path, group).glob("*.yaml")}
+    return names | {"*" for each in sources if each.schema == "pkg"}
 
 
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
-    """Yield a message for each unknown option that Hydra would silently ignore; none beside a
-    package, whose contents Hydra alone knows.
-    """
-    if any(source.schema == "pkg" for source in _sources(cfg)):
-        return
+    """Yield a message for each unknown option that Hydra would silently ignore."""
     given = overridden(cfg)
     for group in given.keys() & OPTIONAL:
         chosen, names = yaml.safe_load(given[group]), _options(cfg, group)
         for name in chosen if isinstance(chosen, list) else [chosen]:
-            if name is not None and name not in names:
+            if name is not None and not names & {name, "*"}:
                 options = ", ".join(sorted(names))
                 yield f"{group}={name}, but it must be {options}; ~{group} removes the group"
 
 
-# Checks of several settings together, when each is right: the message, or "".
-
-
-def _anothers_corpus(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
-    data, task = config.get("data") or {}, config["task"].get("name")
-    tasks = data.get("tasks") or [task]
-    if job not in ("train", "evaluate", "adapt") or task in tasks:
-        return ""
-    return (
-        f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
-        f"task={task}; data.tasks=[{task}] says that it is, too"
-    )
-
-
-def _other_epochs(config: Mapping[str, Any], _: str, given: Collection[str]) -> str:
-    """Schedules read `fit.max_epochs` alone."""
-    trainer = config["trainer"]
-    if "trainer.max_epochs" not in given or "limit_train_batches" in trainer:
-        return ""
-    epochs = shown(trainer["max_epochs"])
-    return f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
-
-
-def _not_adaptable(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
-    encoder = config["encoder"]
+def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with several settings together, when each is right."""
+    task, data, encoder, embed = (config[key] for key in ("task", "data", "encoder", "embed"))
+    name, tasks = task["name"], data.get("tasks") or [task["name"]]
+    if job in ("train", "evaluate", "adapt") and name not in tasks:
+        yield (
+            f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
+            f"task={name}; data.tasks=[{name}] says that it is, too"
+        )
+    # Schedules read `fit.max_epochs` alone.
+    if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
+        epochs = shown(config["trainer"]["max_epochs"])
+        yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
+    if job != "train":
+        return
     is_bilm = {"options", "weights"} <= encoder.keys() and encoder.get("pretrained", True)
-    if job != "train" or is_bilm or is_baseline(config) or not config["elmo"]["adapt"]:
-        return ""
-    return (
-        f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM: "
-        "elmo.adapt=false reads it as it is"
-    )
+    if config["elmo"]["adapt"] and not is_bilm and not is_baseline(config):
+        yield (
+            f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM: "
+            "elmo.adapt=false reads it as it is"
+        )
+    has_words = config["vocab"]["vectors"] or embed.get("word_dim", 1) or "char_dim" in embed
+    if is_baseline(config) and not has_words:
+        yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"
+    # Lightning looks for it only after the first epoch; `LABEL/METRIC` is of a label.
+    monitor, figures = task["monitor"], _figures(task["metric"])
+    if figures and "/" not in monitor and monitor not in figures:
+        yield f"task.monitor={monitor}, but it must be {listed(figures, 'or')}"
 
 
-def _no_input(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
-    embed = config["embed"]
-    has_words = config["vocab"]["vectors"] or embed["word_dim"] or "char_dim" in embed
-    if job != "train" or has_words or not is_baseline(config):
-        return ""
-    return "embed.word_dim=0 without an encoder: the task has no input; set one of them"
-
-
-def _unknown_monitor(config: Mapping[str, Any], job: str, _: Collection[str]) -> str:
-    """Lightning looks for it only after the first epoch; `LABEL/METRIC` is of a label."""
-    monitor, metric = config["task"]["monitor"], config["task"]["metric"]
-    if job != "train" or "/" in monitor:
-        return ""
+def _figures(metric: Mapping[str, Any]) -> list[str]:
+    """Return the names of a metric's figures; none of a user's that needs examples."""
     settings = {key: value for key, value in metric.items() if key not in HYDRAS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchmetrics warns of a metric without examples
         try:
-            names = [*_locate(metric["_target_"])((), **settings).compute()]
-        except Exception:  # a user's metric may need some
-            return ""
-    if monitor in names:
-        return ""
-    return f"task.monitor={monitor}, but it must be {listed(names, 'or')}"
-
-
-TOGETHER = (_anothers_corpus, _other_epochs, _not_adaptable, _no_input, _unknown_monitor)
+            return [*_locate(metric["_target_"])((), **settings).compute()]
+        except Exception:
+            return []

@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import counted_noun
-from elmo_bench.runs import as_baseline, is_baseline
+from elmo_bench.files import NotHereError, counted_noun, offline
+from elmo_bench.runs import is_baseline
 
 from . import build, hardware, inputs, process
 from .check import applied_options
-from .task_format import reader
 
-INPUTS = ("checkpoint", "input", "gold", "predicted")
 WITH_TRAINER = ("train", "evaluate", "predict")
 CORPUS = ("task", "data", "vocab")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same
@@ -32,8 +30,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     said: list[str] = []
     corpora: dict[str, tuple[list[str], int]] = {}
     for config in {_settings(each): each for each in configs}.values():
-        with inputs.as_run(config) as cfg:
-            cfg.dry_run = True  # nothing is downloaded
+        with offline(), inputs.as_run(config) as cfg:
             said += _checked(cfg)
             if cfg.job.get("name") != "train":
                 continue
@@ -42,10 +39,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
                 corpora[which] = _corpus(cfg)
             of_corpus, tokens = corpora[which]
             said += of_corpus
-            if is_baseline(cfg):
-                as_baseline(cfg)
-            else:
-                said += _encoder(cfg, tokens)
+            said += [] if is_baseline(cfg) else _encoder(cfg, tokens)
     return [*dict.fromkeys(said)]
 
 
@@ -61,10 +55,6 @@ def _settings(config: DictConfig, keys: Sequence[str] = ()) -> str:
 
 def _checked(cfg: DictConfig) -> Iterator[str]:
     """Check what the job would refuse; a line on what is not here and so was not checked."""
-    for key in INPUTS:
-        path = OmegaConf.select(cfg, key)
-        if path and not Path(path).expanduser().exists():
-            raise FileNotFoundError(f"{key}={path}: no such file")
     if cfg.job.get("name") in WITH_TRAINER:
         local = cfg.copy()
         if "wandb" in (local.get("logger") or {}):  # which writes a folder when it is made
@@ -74,26 +64,23 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
     try:
         if check := getattr(module, "check", None):
             check(cfg)
-    except inputs.NotHereError as missing:
+    except NotHereError as missing:
         yield f"{missing}; what needs it was not checked"
 
 
 def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
-    """Read all of the corpus and of the word vectors, but for what a run downloads. Return lines on
-    it, and the number of tokens of its distinct sentences.
+    """Read all of the corpus and of the word vectors. Return lines on it, and the number of tokens
+    of its distinct sentences.
     """
     whole = cfg.copy()
     whole.fraction = 1.0
-    said, files = _files(whole)
-    if "train" not in files:  # the others are read alone
-        for split, path in files.items():
-            if not (count := sum(1 for _ in reader(cfg, split)(path))):
-                raise ValueError(f"{path}: the {split} file has no examples")
-            said.append(f"data.files.{split}={path}: {count:,} examples")
-        return said, 0
+    try:
+        files = inputs.corpus(whole)
+    except NotHereError as missing:
+        return [f"{missing}; its corpus was not read"], 0
     data = build.data(whole, files)
     counts = {split: len(examples) for split, examples in data.examples.items()}
-    said += [f"data.files.{split}={files[split]}: {n:,} examples" for split, n in counts.items()]
+    said = [f"data.files.{split}={files[split]}: {n:,} examples" for split, n in counts.items()]
     for file in inputs.checked_vector_files(cfg):
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
@@ -101,32 +88,15 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     return said, sum(map(len, {tuple(each) for each in data.all_sentences}))
 
 
-def _files(cfg: DictConfig) -> tuple[list[str], dict[str, Path]]:
-    """The files of a corpus that are here, and lines on those that are not."""
-    said: list[str] = []
-    files: dict[str, Path] = {}
-    for split in inputs.SPLITS:
-        node = cfg.data.get("files") or {}
-        if split == "test" and "_target_" not in node and not node.get("test"):
-            said.append("data.files.test: none; dev is measured alone")
-            continue
-        try:
-            files |= inputs.corpus(cfg, [split])
-        except inputs.NotHereError as missing:
-            said.append(str(missing))
-    return said, files
-
-
 def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     """The encoder's size, and the room of its layers for so many tokens."""
-    name = cfg.encoder.name
     try:
         elmo = build.elmo(cfg)
-    except inputs.NotHereError as missing:
+    except NotHereError as missing:
         yield str(missing)
         return
     dim, layers = elmo.encoder.dim, elmo.chosen
-    yield f"encoder={name}: {elmo.encoder.num_layers} layers, {dim} numbers for each token"
+    yield f"encoder={cfg.encoder.name}: {elmo.encoder.num_layers} layers of {dim} numbers a token"
     if not tokens or not build.is_stored(cfg.store.mode, elmo):  # no file is here yet
         return
     size = tokens * len(layers) * dim * np.dtype(cfg.store.dtype).itemsize

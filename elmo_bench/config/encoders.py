@@ -8,9 +8,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.bilm import BiLm
+from elmo_bench.files import check_online
 
-from . import inputs
-from .inputs import instantiate
+from .inputs import instantiate, made
+
+ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not take
 
 
 def encoder(cfg: DictConfig) -> Any:
@@ -32,22 +34,21 @@ def encoder(cfg: DictConfig) -> Any:
 
 
 def encoder_or_none(cfg: DictConfig) -> Encoder | None:
-    """Build the encoder from `cfg.encoder`; all its settings except `inputs.ABOUT` are arguments.
-    Without a `_target_` it is the baseline.
+    """Build the encoder from `cfg.encoder`; all its settings except `ABOUT` are arguments. Without
+    a `_target_` it is the baseline.
     """
-    built: Encoder | None = None
-    inputs.check_encoder(cfg)
-    if "_target_" in cfg.encoder:
-        settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
-        built = instantiate(
-            {key: value for key, value in settings.items() if key not in inputs.ABOUT}
+    if "_target_" not in cfg.encoder:
+        return None
+    settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
+    if (model := settings.get("model")) and not Path(model).expanduser().is_dir():
+        check_online(f"encoder.model={model}")
+    built = instantiate({key: value for key, value in settings.items() if key not in ABOUT})
+    if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
+        raise ValueError(
+            f"encoder={cfg.encoder.name}: {cfg.encoder._target_} returned a "
+            f"{type(built).__name__}, which is not an encoder; see "
+            "elmo_bench/encoders/contract.py for what an encoder must have"
         )
-        if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
-            raise ValueError(
-                f"encoder={cfg.encoder.name}: {cfg.encoder._target_} returned a "
-                f"{type(built).__name__}, which is not an encoder; see "
-                "elmo_bench/encoders/contract.py for what an encoder must have"
-            )
     return built
 
 
@@ -67,18 +68,19 @@ def bilm_files(cfg: DictConfig) -> tuple[str, str]:
         raise ValueError(
             f"encoder={cfg.encoder.name} has no biLM files: choose a biLM, such as encoder=mini"
         )
-    inputs.check_encoder(cfg)
+    if not is_pretrained(cfg.encoder):
+        raise ValueError(
+            "encoder.pretrained=false: a random biLM has no files; job=pretrain trains one"
+        )
     paths = []
     for key in ("options", "weights"):
-        value = cfg.encoder[key]
-        paths.append(value if value is None or isinstance(value, str) else instantiate(value))
-        if paths[-1] is None:
+        if (path := made(cfg.encoder[key])) is None:
             raise ValueError(
                 f"encoder.{key} is empty: give a folder written by job=pretrain out=FOLDER: "
                 "encoder.dir=FOLDER"
             )
-    options, weights = (str(Path(str(path)).expanduser()) for path in paths)
-    return options, weights
+        paths.append(str(Path(path).expanduser()))
+    return paths[0], paths[1]
 
 
 def is_pretrained(settings: DictConfig) -> bool:

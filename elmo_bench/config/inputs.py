@@ -3,6 +3,7 @@
 Importing this is cheap: a sweep asks it for every run that it may leave out.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,18 +15,12 @@ from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import corpus as find
-from elmo_bench.files import fetch_path
-from elmo_bench.runs import hash_files, identity_of, key_of
+from elmo_bench.runs import finished, hash_files, identity_of, key_of, read_run, unfinished
 
+log = logging.getLogger(__name__)
 SPLITS = ("train", "dev", "test")
 MODEL_SUFFIXES = (".safetensors", ".json", ".txt", ".model")  # weights, config, tokenizer
 ENCODER_FILES = ("options", "weights", "vectors")  # settings of encoders that name a file
-ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not take
-GENERATED = "elmo_bench.sample.files"
-
-
-class NotHereError(OSError):
-    """What a run downloads or converts, and a dry run does not."""
 
 
 def files(cfg: DictConfig) -> dict[str, Path]:
@@ -42,7 +37,7 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     if cfg.elmo.mix != "none":
         paths |= encoder_files(cfg)
         if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
-            paths["encoder.softmax"] = Path(weights).with_name("softmax.safetensors")
+            paths["encoder.softmax"] = weights.with_name("softmax.safetensors")
     return _present(paths)
 
 
@@ -55,27 +50,16 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     """Return the files of an encoder; missing files are downloaded."""
     is_pretrained = cfg.encoder.get("pretrained", True)
     chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
-    nodes = {f"encoder.{key}": cfg.encoder.get(key) for key in chosen}
-    paths = {
-        key: instantiate(node) if isinstance(node, DictConfig) else node
-        for key, node in nodes.items()
-    }
+    paths = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
     if model := cfg.encoder.get("model"):  # a folder, or a name on the hub
         files = Path(model).expanduser().glob("*")
         paths |= {f"encoder.{path.name}": path for path in files if path.suffix in MODEL_SUFFIXES}
     return _present(paths)
 
 
-def check_encoder(cfg: DictConfig) -> None:
-    """Raise NotHereError in a dry run if building the encoder downloads something."""
-    if not cfg.get("dry_run"):
-        return
-    model, nodes = cfg.encoder.get("model"), map(cfg.encoder.get, ENCODER_FILES)
-    remote = [node for node in nodes if isinstance(node, DictConfig) and "url" in node]
-    files = [fetch_path(each.url, folder=each.folder, sha256=each.get("sha256")) for each in remote]
-    is_here = Path(model).expanduser().is_dir() if model else all(map(Path.is_file, files))
-    if not is_here:
-        raise NotHereError(f"encoder={cfg.encoder.name}: not here; a run downloads it")
+def made(node: Any) -> Any:
+    """Return a setting that may be a file, or a function that finds or downloads one."""
+    return instantiate(node) if isinstance(node, DictConfig) else node
 
 
 def _present(paths: Mapping[str, Any]) -> dict[str, Path]:
@@ -88,10 +72,9 @@ def vector_files(cfg: DictConfig) -> list[str]:
     """Return the files of `vocab.vectors`, which may name none, one or several; FILE.gz if only
     that exists.
     """
-    chosen = cfg.vocab.vectors
-    files = [] if not chosen else [chosen] if isinstance(chosen, str) else list(chosen)
-    is_packed = [_is_file(f"{file}.gz") and not _is_file(file) for file in files]
-    return [f"{file}{'.gz' * packed}" for file, packed in zip(files, is_packed, strict=True)]
+    chosen = cfg.vocab.vectors or []
+    files = [chosen] if isinstance(chosen, str) else chosen
+    return [next(filter(_is_file, (file, f"{file}.gz")), file) for file in files]
 
 
 def checked_vector_files(cfg: DictConfig) -> list[str]:
@@ -123,22 +106,38 @@ def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
     return run_folders.get(identity_of(cfg, inputs))
 
 
+def earlier_run(cfg: DictConfig) -> Path | None:
+    """Return the folder, below `outputs_dir`, in which `resume=true` has a run end or go on.
+
+    None if its folder was chosen, as a sweep does for its runs and Lightning for the further
+    processes of a run.
+    """
+    chosen = [each for each in cfg.hydra.overrides.hydra if each.startswith("hydra.run.dir=")]
+    if chosen or "run_dir" in overridden(cfg) or cfg.job.get("name") != "train" or not cfg.resume:
+        return None
+    folders = [Path(cfg.outputs_dir).absolute()]
+    return same_run(cfg, finished(folders)) or same_run(cfg, unfinished(folders))
+
+
+def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
+    """Return the metrics of a finished run of this identity in `run_dir`, and log where it is."""
+    if (folder := same_run(cfg, finished([Path(cfg.run_dir)]))) is None:
+        return None
+    log.info("already finished: %s", folder / "result.json")
+    return read_run(folder / "result.json").metrics
+
+
 def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """Return the files of `cfg.data`, by split; a corpus may lack a test file.
 
-    Raises ValueError for a missing path or name, FileNotFoundError for a missing file and, in a dry
-    run, NotHereError for one that a run downloads.
+    Missing files are downloaded. Raises ValueError for a missing path or name and FileNotFoundError
+    for a missing file.
     """
     data, files = cfg.data, cfg.data.files
-    if "_target_" not in files:
-        paths = _located(cfg, {split: files[split] for split in splits if files.get(split)})
-    elif cfg.get("dry_run") and files._target_ != GENERATED:
-        raise NotHereError(
-            f"data={data.name}: its files were not read; a run downloads or converts them"
-        )
+    if "_target_" in files:
+        paths = {split: Path(path) for split, path in made(files).items() if split in splits}
     else:
-        made = instantiate(files)
-        paths = {split: Path(path) for split, path in made.items() if split in splits}
+        paths = _located(cfg, {split: files[split] for split in splits if files.get(split)})
     needed = [split for split in splits if split != "test" or len(splits) == 1]
     if missing := [split for split in needed if split not in paths]:
         raise ValueError(
@@ -149,7 +148,7 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
 
 
 def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
-    """Find the files of a corpus; missing ones are downloaded, but for a dry run."""
+    """Find or download the files of a corpus."""
     data, keys = cfg.data, overridden(cfg)
     given = {split for split in files if f"data.files.{split}" in keys}
     other = sorted(given - {"train"})
@@ -159,18 +158,8 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
             "its scores would be reported under the wrong corpus: choose data=files, "
             "or name the corpus with data.name=NAME"
         )
-    downloads, origin = data.get("downloads", {}), data.get("origin", "")
-    offline = {} if cfg.get("dry_run") else downloads
-    try:
-        return find(files, data_dir=cfg.data_dir, given=given, origin=origin, downloads=offline)
-    except FileNotFoundError as error:
-        remote = [file for file in files.values() if file in downloads]
-        if offline or not remote:
-            raise
-        raise NotHereError(
-            f"data={data.name}: {', '.join(remote)}: not here and so not read; a run downloads it "
-            f"from {downloads[remote[0]].url}"
-        ) from error
+    origin, downloads = data.get("origin", ""), data.get("downloads", {})
+    return find(files, data_dir=cfg.data_dir, given=given, origin=origin, downloads=downloads)
 
 
 def composition(cfg: DictConfig) -> Any:

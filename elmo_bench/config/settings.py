@@ -6,7 +6,7 @@ The arguments of classes, also of a user's, are in their signatures; `check.py` 
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from annotated_types import Ge, Le, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, StringConstraints, create_model
 
 from elmo_bench.files import (
@@ -25,20 +25,17 @@ from elmo_bench.files import (
 
 Natural = Annotated[int, Ge(0)]
 Places = Annotated[list[Literal["input", "output"]], MinLen(1)]
-Layer = Annotated[int, Ge(0), "the number of a layer"]
-Layers = Annotated[list[Natural], MinLen(1), "a list of layers such as [0,1]"]
-Mix = Literal["all", "top", "uniform", "none"] | Layer | Layers
-Keys = Text | Annotated[list[Text], MinLen(1), "a list of config keys"]
+Mix = Literal["all", "top", "uniform", "none"] | Natural | Annotated[list[Natural], MinLen(1)]
+Keys = Text | Annotated[list[Text], MinLen(1)]
 Values = str | int | float | bool | list[str | int | float | bool | list | None] | None
-Files = File | Annotated[list[File], MinLen(1), "a list of files"]
+Files = File | Annotated[list[File], MinLen(1)]
 Formatted = Literal["float32", "float16"]
 Split = Literal["train", "dev", "test"]
-Betas = Annotated[list[Dropout], MinLen(2), "two numbers from 0 to less than 1"]
-Filter = Annotated[list[Size], MinLen(2)]
-Filters = Annotated[list[Filter], MinLen(1), "a list of [WIDTH, NUMBER], each 1 or more"]
+Betas = Annotated[list[Dropout], MinLen(2), MaxLen(2)]
+Filter = Annotated[list[Size], MinLen(2), MaxLen(2)]  # width, number
 Directions = Annotated[list[Literal["forward", "backward"]], MinLen(1)]
 Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
-Numbers = Annotated[str, StringConstraints(pattern=r"^\d+(,\d+)*$"), "numbers such as '0,1'"]
+Numbers = Annotated[str, StringConstraints(pattern=r"^\d+(,\d+)*$")]  # such as '0,1'
 Batches = Natural | Probability | None
 Precision = (
     Literal["32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true", "bf16"]
@@ -160,14 +157,9 @@ class Adapt(BiLmTraining):
     seed: Seed
 
 
-class Encoder(Section):
+class Encoder(Section, extra="allow"):  # encoder=none may stand beside settings of others
     name: Text
     dir: Folder | None = None
-    # encoder=none may stand beside settings of others.
-    options: Any = None
-    weights: Any = None
-    model: Any = None
-    vectors: Any = None
 
 
 class Schedule(Section):
@@ -192,12 +184,6 @@ class Trainer(Section):
     limit_test_batches: Batches = None
     accumulate_grad_batches: Count = 1
     fast_dev_run: Literal[False] = False  # trainer=smoke also keeps and tests a checkpoint
-
-
-class Logger(Section):
-    csv: dict | None = None
-    tensorboard: dict | None = None
-    wandb: dict | None = None
 
 
 class Run(Section):
@@ -230,7 +216,7 @@ class Run(Section):
     encoder: Encoder
     schedule: Schedule
     trainer: Trainer
-    logger: Logger | None = None
+    logger: dict[str, dict | None] | None = None
 
 
 class Table(Section):
@@ -270,16 +256,10 @@ class BiLmSizes(Section):
     cell_size: Size
     projection_size: Size
     num_layers: Annotated[int, Ge(1), Le(64)]
-    filters: Filters
+    filters: Annotated[list[Filter], MinLen(1)]
     num_highway: Annotated[int, Ge(0), Le(64)]
     char_dim: Size
     directions: Directions
-
-
-class BiLmOptimizer(Section):
-    name: Text
-    dense: dict
-    sparse: dict
 
 
 class TextFiles(Section):
@@ -295,14 +275,13 @@ class TrainingText(Section):
     files: TextFiles
 
 
-class Train(Run):
-    run_dir: Folder
-    out: Folder | None = None  # of job=card, whose runs these are
-
-
 def run(**hints: Any) -> type[Run]:
-    """Return the settings of a job, which has these in addition to those of all jobs."""
-    fields: Any = {name: (hint, ...) for name, hint in hints.items()}
+    """Return the settings of a job, which has these in addition to those of all jobs; one that may
+    be null may be absent.
+    """
+    fields: Any = {
+        name: (hint, None if type(None) in get_args(hint) else ...) for name, hint in hints.items()
+    }
     return create_model("Job", __base__=Run, **fields)
 
 
@@ -335,7 +314,7 @@ JOBS: dict[str, type[Run]] = {
         out=Folder,
         pretrain=Pretraining,
         bilm=BiLmSizes,
-        bilm_optimizer=BiLmOptimizer,
+        bilm_optimizer=dict,
         text=TrainingText,
     ),
     "probe": run(probe=Probes),
@@ -346,7 +325,7 @@ JOBS: dict[str, type[Run]] = {
         output=Files | None,
     ),
     "score": run(gold=File, predicted=File),
-    "train": Train,
+    "train": run(run_dir=Folder, out=Folder | None),  # job=card has `out`
 }
 WITHOUT_A_MODEL = ("report", "archive", "score", "diff", "cache", "ontonotes")
 

@@ -15,10 +15,13 @@ from .bounds import (
     one_of as one_of,
 )
 from .download import (
+    NotHereError as NotHereError,
+    check_online as check_online,
     corpus as corpus,
     fetch as fetch,
     fetch_path as fetch_path,
     hash_file as hash_file,
+    offline as offline,
 )
 from .files import (
     atomic as atomic,

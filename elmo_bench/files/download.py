@@ -4,6 +4,8 @@ import hashlib
 import logging
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,27 @@ from .files import atomic
 from .locks import alone
 
 log = logging.getLogger(__name__)
+_offline = ContextVar("_offline", default=False)
+
+
+class NotHereError(OSError):
+    """What a run downloads, and a dry run does not."""
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within, what would be downloaded raises NotHereError."""
+    token = _offline.set(True)
+    try:
+        yield
+    finally:
+        _offline.reset(token)
+
+
+def check_online(what: str) -> None:
+    """Raise NotHereError, within `offline`."""
+    if _offline.get():
+        raise NotHereError(f"{what}: not here; a run downloads it")
 
 
 def corpus(
@@ -66,7 +89,6 @@ def _download(
     lines: Sequence[int] = (),
 ) -> Path:
     """Download a file, or extract it from a download, which is kept for its other parts."""
-    log.info("%s does not exist; downloading %s", path, url)
     is_part = member or lines
     download = path.with_name(f"{sha256[:12]}-{url.rpartition('/')[2]}") if is_part else path
     try:
@@ -114,6 +136,8 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
     """Download to `path`, unless the complete file exists; one process downloads, others wait."""
     if _is_there(path, sha256):
         return
+    check_online(str(path))
+    log.info("%s does not exist; downloading %s", path, url)
     from pooch import HTTPDownloader  # takes 0.1 s, and few commands need it
 
     path.parent.mkdir(parents=True, exist_ok=True)

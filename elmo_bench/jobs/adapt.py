@@ -6,7 +6,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from elmo_bench.config.adaptation import MARK, adapt_to, pretrained, whole_sentences
+from elmo_bench.config.adaptation import MARK, adapt_to, whole_sentences
+from elmo_bench.config.encoders import bilm_files
 from elmo_bench.files import check_bilm_folder, sole
 from elmo_bench.training.data import TaskData
 
@@ -29,7 +30,7 @@ def check(cfg: DictConfig) -> TaskData:
             f"encoder.precision={precision} has no effect on job=adapt: leave it out; "
             "adapt.bf16=true trains in bfloat16"
         )
-    out, (_, weights), data = Path(cfg.out), pretrained(cfg), whole_sentences(cfg)
+    out, (_, weights), data = Path(cfg.out), bilm_files(cfg), whole_sentences(cfg)
     check_bilm_folder("out", out, ("adapt.lock", MARK))
     if out.is_dir() and out.samefile(Path(weights).parent):
         raise ValueError(f"out={out} contains the biLM to adapt: choose another folder")

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from hydra.core.utils import JobReturn, configure_log
@@ -14,6 +15,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.launcher import ProcessLauncher, quoted, script
+from elmo_bench.files import NotHereError, offline
 
 log = logging.getLogger(__name__)
 ARCHIVE = "runs.tar.xz"
@@ -116,8 +118,9 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
     config = config.copy()
     config.elmo.adapt = False  # adapting does not change the number of layers
     try:
-        layers = encoders.encoder(config).num_layers
-    except inputs.NotHereError:  # in a dry run, which does not download it
+        with offline() if config.dry_run else nullcontext():
+            layers = encoders.encoder(config).num_layers
+    except NotHereError:
         log.info("Each further layer of the encoder is one more run.")
         layers = 2
     # The last layer is called "top", as in sweep=layers. A single layer equals the mix.

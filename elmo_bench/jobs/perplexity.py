@@ -46,7 +46,7 @@ def check(cfg: DictConfig) -> LanguageModel:
     if Path(cfg.input).is_file() and not sum(map(bool, read_sentences(cfg.input))):
         raise ValueError(f"input={cfg.input} contains only blank lines")
     files = encoders.bilm_files(cfg)
-    plain = {"encoder.pretrained": True, "encoder.precision": "float32", "elmo.adapt": False}
+    plain = {"encoder.precision": "float32", "elmo.adapt": False}
     for key, wanted in plain.items():
         if (value := OmegaConf.select(cfg, key, default=wanted)) != wanted:
             raise ValueError(

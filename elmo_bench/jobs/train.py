@@ -11,7 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config import adaptation, again, build, checkpoint, hardware, inputs
+from elmo_bench.config import adaptation, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
 from elmo_bench.config.task_format import task_format
 from elmo_bench.files import alone
@@ -52,15 +52,13 @@ def train(cfg: DictConfig) -> dict[str, float]:
         said = "encoder=%s elmo.mix=%s is the baseline: it has no layers"
         log.info(said, cfg.encoder.name, cfg.elmo.mix)
         as_baseline(cfg)
-    if cfg.resume:
-        again.continue_interrupted(cfg)
     for line in applied_options(cfg):
         log.info(line)
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
     waiting = "another process is running this run: waiting for it"
     with alone(folder / "run", waiting) if is_first() else nullcontext():
-        if cfg.resume and (metrics := again.finished_figures(cfg)):
+        if cfg.resume and (metrics := inputs.finished_figures(cfg)):
             return metrics
         return _train(cfg, started)
 

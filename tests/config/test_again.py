@@ -1,52 +1,38 @@
-"""`resume=true` of a single run, in processes of their own: kill -9, and the same command goes on
-in the same folder.
-"""
+"""`resume=true` of a single run: the same command goes on, or ends, in the same folder."""
 
 import json
-import os
-import signal
-import time
-from pathlib import Path
 
 import pytest
 
+from elmo_bench.config.inputs import earlier_run, finished_figures
 from elmo_bench.jobs.train import train
+from elmo_bench.training.module import TaskModule
+from tests.conftest import composed
 from tests.jobs.small import SMALL
-from tests.test_run import run, start
+from tests.jobs.test_resume import train_and_kill, until
+from tests.test_run import run
 
 
 @pytest.mark.slow
-def test_the_same_command_goes_on_in_the_same_folder(tmp_path, tiny):
-    settings = [
-        "task=ner",
-        *SMALL["ner"],
-        "encoder=none",
-        "data.size=2",
-        "fit.max_epochs=2",
-        "trainer=cpu",
-        "fit.save_minutes=0",
-    ]
-    command = [*settings, f"outputs_dir={tmp_path}/outputs", f"cache_dir={tmp_path}", "resume=true"]
-    killed = start(*command)
-    while not [*tmp_path.glob("outputs/*/*/last.ckpt")] and killed.poll() is None:
-        time.sleep(0.02)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate()
-    (folder,) = tmp_path.glob("outputs/*/*")
+def test_the_same_command_goes_on_in_the_same_folder(tmp_path):
+    settings = ["task=ner", *SMALL["ner"], "encoder=none", "data.size=2", "fit.max_epochs=2"]
+    settings += ["trainer=cpu", "fit.save_minutes=0", f"cache_dir={tmp_path}"]
+    command = [*settings, f"outputs_dir={tmp_path}/outputs", "resume=true"]
+    folder = tmp_path / "outputs" / "day" / "time"
+    killed = composed(*command, f"run_dir={folder}")
+    train_and_kill(killed, TaskModule, "training_step", until(1))
     assert not (folder / "result.json").exists()
     done = run(*command)
     assert done.returncode == 0, done.stderr
     assert f"continuing in {folder}" in done.stdout
     assert [*tmp_path.glob("outputs/*/*")] == [folder]
     assert not (folder / "last.ckpt").exists()
-    undisturbed = tiny(*settings)
-    assert json.loads((folder / "result.json").read_text())["metrics"] == train(undisturbed)
-    assert (folder / "metrics.csv").read_text() == Path(
-        undisturbed.run_dir, "metrics.csv"
-    ).read_text()
-    written = (folder / "result.json").stat().st_mtime_ns
-    again = run(*command)
-    assert again.returncode == 0, again.stderr
-    assert f"already finished: {folder}/result.json" in again.stdout
-    assert [*tmp_path.glob("outputs/*/*")] == [folder]
-    assert (folder / "result.json").stat().st_mtime_ns == written
+    metrics = json.loads((folder / "result.json").read_text())["metrics"]
+    assert metrics == train(composed(*settings, f"run_dir={tmp_path}/undisturbed"))
+    curves = [path / "metrics.csv" for path in (folder, tmp_path / "undisturbed")]
+    assert curves[0].read_text() == curves[1].read_text()
+    # Given again, it finds the finished run; in a folder of its choice it looks for no other.
+    assert earlier_run(composed(*command, whole=True)) == folder
+    assert finished_figures(killed) == metrics
+    for other in ("seed=7", "hydra.run.dir=here", "run_dir=here", "resume=false"):
+        assert earlier_run(composed(*command, other, whole=True)) is None

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from elmo_bench.config import check
-from elmo_bench.config.check import applied_options, dry_run_lines, expand_home, faults
-from elmo_bench.files import fetch_path
+from elmo_bench.config.check import applied_options, expand_home, faults
 from tests.test_run import run
 
-from .command_lines import ROOT, composed
+from .command_lines import composed
 
 WRONG = [
     # What passed in silence.
@@ -155,28 +154,6 @@ def test_a_dry_run_runs_nothing(tmp_path, arguments):
     assert done.stdout.count("ner/train.txt: 16 examples") == 1
     assert "layers x 128 x float32 = 0.00 GB" in done.stdout
     assert not list(tmp_path.rglob("*.*"))
-    done = run(*arguments, "--dry-run", "encoder=none", "seed=-1")
-    assert done.returncode == 1
-    assert "seed=-1, but" in done.stderr
-
-
-@pytest.mark.parametrize("is_here", [False, True])
-def test_a_dry_run_looks_for_a_download_where_a_run_keeps_it(tmp_path, is_here):
-    config = composed("dry_run=true", "data.size=4", "encoder=original", f"cache_dir={tmp_path}")
-    for key in ("options", "weights"):
-        mini = ROOT / "elmo_bench" / "encoders" / "bilm" / "mini"
-        name = {"options": "options.json", "weights": "weights.safetensors"}[key]
-        config.encoder[key].url = f"https://example.org/{name}"
-        settings = {
-            setting: config.encoder[key][setting] for setting in ("url", "folder", "sha256")
-        }
-        if is_here:
-            path = fetch_path(**settings)
-            path.parent.mkdir(parents=True)
-            path.write_bytes((mini / name).read_bytes())
-    said = "\n".join(dry_run_lines([config]))
-    assert ("encoder=original: not here" in said) != is_here
-    assert ("encoder=original: 3 layers" in said) == is_here
 
 
 def test_a_path_in_the_home_folder(monkeypatch):

@@ -133,7 +133,7 @@ def test_a_text_is_read_once(config):
         (["encoder=none"], "encoder=none has no biLM files"),
         (
             ["encoder=mini", "encoder.pretrained=false"],
-            "encoder.pretrained=false: a random biLM cannot be adapted",
+            "encoder.pretrained=false: a random biLM has no files",
         ),
         (["encoder=files"], "encoder.options is empty"),
         (

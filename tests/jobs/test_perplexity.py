@@ -114,7 +114,10 @@ def test_files_that_do_not_fit(folder, text, message):
         ("encoder=mini", "mini/softmax.safetensors: no such file. .*the shipped mini do not"),
         ("encoder=none", "encoder=none has no biLM files"),
         ("encoder=files", "encoder.options is empty"),
-        ("encoder=mini encoder.pretrained=false", "encoder.pretrained=False requires a run with"),
+        (
+            "encoder=mini encoder.pretrained=false",
+            "encoder.pretrained=false: a random biLM has no files",
+        ),
         ("encoder=mini encoder.precision=bfloat16", "encoder.precision=bfloat16 requires a run"),
         ("encoder=mini elmo.adapt=true", "elmo.adapt=True requires a run with a task"),
         ("encoder=files encoder.dir=nowhere", "encoder.dir=nowhere: no such folder"),
