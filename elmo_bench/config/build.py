@@ -56,7 +56,7 @@ def elmo(cfg: DictConfig) -> Elmo:
     """
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
-    settings["finetune"] = is_finetuned(cfg.finetune)
+    settings["finetune"] = cfg.finetune.name != "none"
     built = Elmo(None if cfg.elmo.mix == "none" else encoder_or_none(cfg), **settings)
     if cfg.finetune.name == "lora" and built.encoder is not None:
         add_adapters(built.encoder, cfg.finetune.rank)
@@ -67,11 +67,6 @@ def elmo(cfg: DictConfig) -> Elmo:
             "16 bits: set encoder.dtype=float32 and trainer.precision=bf16-mixed"
         )
     return built
-
-
-def is_finetuned(settings: DictConfig) -> bool:
-    """Whether the encoder, or adapters of it, train with the task."""
-    return bool(settings.name != "none")
 
 
 def data(
@@ -143,40 +138,21 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     """Build the LightningModule with its metric and optimizer; null arguments of the optimizer are
     not passed.
     """
+    optimizer = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
+    tune, schedule = cfg.finetune, {k: v for k, v in cfg.schedule.items() if k != "name"}
+    is_tuned, has_encoder = tune.name != "none", model.backbone.elmo.encoder is not None
+    gradual = tune.name == "gradual"
     return TaskModule(
         model,
         instantiate(cfg.task.metric)(vocab.labels),
-        _optimizer(cfg),
+        instantiate(optimizer | {"_convert_": "all"}),  # checkpoints contain only plain lists
         monitor=f"dev/{cfg.task.monitor}",
-        finetuning=finetuning(cfg.finetune),
+        finetuning=FineTuning(tune.lr, tune.lr_decay, gradual) if is_tuned else None,
         mix_lr=cfg.elmo.mix_lr,
         scheduler=instantiate(cfg.task.get("scheduler")),
-        schedule=schedule(cfg.schedule),
-        encoder_is_elsewhere=model.backbone.elmo.encoder is not None
-        and is_pretrained(cfg.encoder)
-        and not is_finetuned(cfg.finetune),
+        schedule=instantiate(schedule) if schedule else None,
+        encoder_is_elsewhere=has_encoder and is_pretrained(cfg.encoder) and not is_tuned,
     )
-
-
-def _optimizer(cfg: DictConfig) -> Any:
-    options = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
-    return instantiate(options | {"_convert_": "all"})  # checkpoints contain only plain lists
-
-
-def finetuning(settings: DictConfig) -> FineTuning:
-    """Build the settings for training the encoder."""
-    if not is_finetuned(settings):
-        return FineTuning()
-    return FineTuning(settings.lr, settings.lr_decay, settings.name == "gradual")
-
-
-def schedule(settings: DictConfig) -> Callable[[torch.optim.Optimizer, int], Any] | None:
-    """Build the learning rate schedule from the optimizer and the number of steps; None if the task
-    has its own.
-    """
-    if "_target_" not in settings:
-        return None
-    return instantiate({key: value for key, value in settings.items() if key != "name"})
 
 
 def store(cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device) -> LayerStore | None:

@@ -3,8 +3,7 @@
 import itertools
 import logging
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -19,7 +18,7 @@ from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import Vocab, types
 
 from .batches import LengthBatches, Loader
-from .log import is_first
+from .log import is_first, tell_of_zeros
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +107,7 @@ class TaskData(pl.LightningDataModule):
         reads_chars = getattr(backbone.embed, "reads_chars", True)
         self.add_inputs = partial(_add_inputs, reads_chars=reads_chars, elmo=read)
         if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):
-            _tell_of_zeros(elmo.encoder.has_vector, self.all_sentences)
+            tell_of_zeros(elmo.encoder.has_vector, self.all_sentences)
 
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
@@ -174,19 +173,6 @@ def _add_inputs(
 
 def _stored(store: LayerStore, sentences: Sequence[Sequence[str]]) -> Layers:
     return Layers(store(sentences))
-
-
-def _tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:
-    """Log how many words have no vector, as a warning if most have none."""
-    counts = Counter(itertools.chain.from_iterable(sentences))
-    lacking = Counter({word: n for word, n in counts.items() if not has_vector(word)})
-    if lacking:
-        number, total = lacking.total(), counts.total()
-        some = ", ".join(repr(word) for word, _ in lacking.most_common(5))
-        log.log(
-            logging.WARNING if 2 * number > total else logging.INFO,
-            f"the encoder returns zeros for {number:,} of {total:,} words, such as {some}",
-        )
 
 
 def _check(

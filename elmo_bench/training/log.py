@@ -1,7 +1,10 @@
-"""A run's log: a line for each epoch, from the first of its processes."""
+"""A run's log, from the first of its processes: a line for each epoch; words without a vector."""
 
+import itertools
 import logging
 import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pytorch_lightning import LightningModule, Trainer
@@ -91,3 +94,16 @@ class EpochLines(Callback):
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]
             self.earlier, self.is_scored = state["total"], state["is_scored"]
+
+
+def tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:
+    """Log how many words have no vector, as a warning if most have none."""
+    counts = Counter(itertools.chain.from_iterable(sentences))
+    lacking = Counter({word: n for word, n in counts.items() if not has_vector(word)})
+    if lacking:
+        number, total = lacking.total(), counts.total()
+        some = ", ".join(repr(word) for word, _ in lacking.most_common(5))
+        log.log(
+            logging.WARNING if 2 * number > total else logging.INFO,
+            f"the encoder returns zeros for {number:,} of {total:,} words, such as {some}",
+        )

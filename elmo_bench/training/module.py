@@ -153,12 +153,11 @@ class TaskModule(pl.LightningModule):
         self._log_metric("test")
         self._gather_predictions()
 
-    def on_predict_epoch_end(self) -> None:
-        self._gather_predictions()
-
     def _gather_predictions(self) -> None:
         shares = of_all(self.predictions)  # each process has a part
         self.predictions = {number: one for share in shares for number, one in share.items()}
+
+    on_predict_epoch_end = _gather_predictions
 
     def _log_metric(self, split: str) -> None:
         values = self.metrics[split].compute()

@@ -8,7 +8,8 @@ import pytest
 import torch.distributed as dist
 
 from elmo_bench.training.batches import LengthBatches
-from elmo_bench.training.data import TaskData, _tell_of_zeros
+from elmo_bench.training.data import TaskData
+from elmo_bench.training.log import tell_of_zeros
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def test_a_split_without_examples():
 @pytest.mark.parametrize(("known", "level"), [("ab", "INFO"), ("a", "WARNING"), ("abc", None)])
 def test_words_without_a_static_vector(caplog, known, level):
     caplog.set_level("INFO")
-    _tell_of_zeros(known.__contains__, ["aabbcc"] * 3)
+    tell_of_zeros(known.__contains__, ["aabbcc"] * 3)
     told = [(each.levelname, each.getMessage()) for each in caplog.records]
     lacking = {"INFO": "6 of 18 words, such as 'c'", "WARNING": "12 of 18 words, such as 'b', 'c'"}
     assert told == ([(level, f"the encoder returns zeros for {lacking[level]}")] if level else [])
