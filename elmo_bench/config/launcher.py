@@ -9,16 +9,14 @@ launcher to Hydra, which imports it at every start.
 import contextlib
 import itertools
 import logging
-import queue
 import shlex
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import Lines, duration, is_taken, plain, signals
+from elmo_bench.files import Lines, duration, plain, signals
 from elmo_bench.runs import (
     failure_sentence,
     finished,
@@ -55,13 +53,13 @@ HINTS: dict[int, str] = {
 
 @dataclass
 class Outcome:
-    """The outcome of a run, whose files are in `folder`; `reason` says why it has no result."""
+    """A run of a sweep, whose files are in `folder`; `reason` says why it has no result."""
 
     overrides: list[str]
-    status: str
+    status: str = "not started"
     is_done: bool = False
     seconds: float = 0.0
-    reason: str = ""
+    reason: str = "the sweep was stopped"
     folder: Path | None = None
 
 
@@ -80,7 +78,6 @@ class ProcessLauncher(Launcher):
         self.processes = Processes()
         self.outcomes: dict[int, Outcome] = {}
         self.numbers: dict[str, int] = {}  # number of the first run with these settings
-        self.taken = set[Path]()  # folders of runs
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -93,6 +90,7 @@ class ProcessLauncher(Launcher):
 
         The constructor does not check them, since Hydra wraps its exceptions in another message.
         """
+        asked = f"hydra.launcher.prefix={self.asked}"
         try:
             if self.n_jobs < 1:
                 raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
@@ -100,13 +98,10 @@ class ProcessLauncher(Launcher):
                 machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
             if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
                 raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
-        except ValueError as error:
-            raise CompactHydraException(str(error)) from error
-        asked = f"hydra.launcher.prefix={self.asked}"
-        try:
             self.prefix = shlex.split(self.asked)
         except ValueError as error:
-            raise CompactHydraException(f"{asked}: {error}; a shell parses it") from error
+            where = f"{asked}: " if self.asked else ""
+            raise CompactHydraException(f"{where}{error}") from error
         if self.prefix and shutil.which(self.prefix[0]) is None:
             raise CompactHydraException(f"{asked}, but there is no command {self.prefix[0]}")
 
@@ -123,8 +118,8 @@ class ProcessLauncher(Launcher):
         jobs = {number: [*each] for number, each in enumerate(job_overrides, initial_job_idx)}
         if self.config.get("dry_run"):
             self._dry_run(jobs, configs)
-        self.outcomes |= self._run_all(jobs, configs)
-        print_outcomes(dict(sorted(self.outcomes.items())))
+        self._run_all(jobs, configs)
+        print_outcomes(self.outcomes)
         outcomes = [self.outcomes[number] for number in jobs]
         failed = sum(not outcome.is_done for outcome in outcomes)
         command = resuming(sys.argv)
@@ -155,132 +150,118 @@ class ProcessLauncher(Launcher):
         log.info("The settings of these %d runs are valid; nothing was run.", len(configs))
         sys.exit()
 
-    def _run_all(
-        self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
-    ) -> dict[int, Outcome]:
-        """Run the jobs, `n_jobs` at a time, and return their outcomes by number."""
-        outcomes, same, killed = self._planned(jobs, configs)
-        slots, ended, lock = self._slots(configs), itertools.count(1), threading.Lock()
-        lines = Lines()  # how long the others take
-        if killed and max(jobs) > 0 and self.can_fork() and not self.processes.forks:
-            self.processes.start_forks(preloaded(configs), self.environment(None))
-
-        def run(number: int) -> Outcome:
-            slot = slots.get()
-            try:
-                with lock:
-                    folder = self._own_folder(number, killed[number])
-                outcome = self._run(number, jobs[number], folder, slot)
-            except OSError as error:  # its folder cannot be made or written: the others go on
-                outcome = Outcome(jobs[number], "failed", reason=str(error))
-            finally:
-                slots.put(slot)
-            if not self.processes.stopped:
-                took, said = duration(outcome.seconds), lines.line("runs", next(ended), len(killed))
-                log.info("#%d %s in %s; %s", number, outcome.status, took, said)
-            return outcome
-
+    def _run_all(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
+        """Run the jobs, `n_jobs` at a time, and keep their outcomes."""
+        same, waiting = self._plan(jobs, configs)
+        modules, slots = self._modules(configs), self._slots()
+        running = dict[BaseProcess, tuple[int, str | None, float]]()
+        lines, count = Lines(), len(waiting)  # how long the others take
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
-        with ThreadPoolExecutor(self.n_jobs) as pool, self.processes.stopped_by_signals():
-            outcomes |= zip(killed, pool.map(run, killed), strict=True)
+        with self.processes.stopped_by_signals():
+            while waiting or running:
+                while waiting and slots:
+                    number = waiting.pop(0)
+                    if process := self._start(number, slots[0], modules):
+                        running[process] = number, slots.pop(0), time.perf_counter()
+                for process in self.processes.ended():
+                    number, slot, begun = running.pop(process)
+                    slots.append(slot)
+                    outcome, ended = self.outcomes[number], count - len(waiting) - len(running)
+                    outcome.seconds = time.perf_counter() - begun
+                    self._end(outcome, process.exitcode)
+                    took, said = duration(outcome.seconds), lines.line("runs", ended, count)
+                    log.info("#%d %s in %s; %s", number, outcome.status, took, said)
+                if self.processes.stopped:
+                    waiting.clear()
         for number, first in same.items():
-            known, status = (self.outcomes | outcomes)[first], f"same run as #{first}"
-            outcomes[number] = replace(known, overrides=jobs[number], status=status, seconds=0.0)
-        return outcomes
+            known, status = self.outcomes[first], f"same run as #{first}"
+            own = {"overrides": jobs[number], "status": status, "seconds": 0.0}
+            self.outcomes[number] = replace(known, **own)
 
-    def _planned(
+    def _plan(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
-    ) -> tuple[dict[int, Outcome], dict[int, int], dict[int, Path | None]]:
-        """Return the outcomes of the jobs that have finished before, for each repeated job the
-        number of the first with its settings, and for each other one the folder of the killed run
-        that it resumes; None if it begins anew.
+    ) -> tuple[dict[int, int], list[int]]:
+        """Return for each repeated job the number of the first with its settings, and the numbers
+        of the jobs to run, some of which continue in the folder of a killed run.
         """
-        outputs = Path(self.config.outputs_dir).absolute()
-        searched = [self._folder(), outputs] if self.config.resume else []
+        searched = [self._folder(), Path(self.config.outputs_dir).absolute()]
+        searched = searched if self.config.resume else []
         finished_runs, killed_runs = finished(searched), unfinished(searched)
-        outcomes, same, killed = dict[int, Outcome](), dict[int, int](), dict[int, Path | None]()
+        same, waiting = dict[int, int](), list[int]()
         for number, config in zip(jobs, configs, strict=True):
+            outcome = self.outcomes[number] = Outcome(jobs[number])
             if (first := self.numbers.setdefault(settings_digest(config), number)) != number:
                 same[number] = first
             elif folder := same_run(config, finished_runs):
-                outcomes[number] = Outcome(
-                    jobs[number], "finished before", True, reason=str(folder), folder=folder
-                )
+                outcome.status, outcome.is_done = "finished before", True
+                outcome.folder, outcome.reason = folder, str(folder)
             else:
-                killed[number] = same_run(config, killed_runs)
-        return outcomes, same, killed
+                killed, taken = same_run(config, killed_runs), self.outcomes.values()
+                outcome.folder = None if killed in [one.folder for one in taken] else killed
+                waiting.append(number)
+        return same, waiting
 
-    def _own_folder(self, number: int, killed: Path | None) -> Path:
-        """Reserve the folder of a run: that of the killed run it resumes, or the next number's
-        without a result or, with `resume`, a checkpoint, in which no other sweep's run goes on. The
-        run is about to start, since another sweep may write to the same folders meanwhile.
+    def _modules(self, configs: Sequence[DictConfig]) -> list[str] | None:
+        """The modules that forked runs have imported; None if runs may not be forked.
+
+        Only ours: those of users may not survive a fork. macOS's system libraries do not, Windows
+        has no fork, and `env_set` would come after the imports.
         """
-        left = ("result.json", "last.ckpt") if self.config.resume else ("result.json",)
-
-        def is_free(path: Path) -> bool:
-            return not any((path / name).exists() for name in left) and not is_taken(path / "run")
-
-        numbered = (self._folder() / str(n) for n in itertools.count(number))
-        choices = itertools.chain([killed] if killed else [], filter(is_free, numbered))
-        folder = next(path for path in choices if path not in self.taken)
-        self.taken.add(folder)
-        return folder
-
-    def can_fork(self) -> bool:
-        """Whether runs may be forked.
-
-        macOS's system libraries do not survive a fork, Windows has no fork, and `env_set` would
-        come after the imports.
-        """
-        is_linux = sys.platform == "linux"
-        return self.fork and is_linux and not self.prefix and not self.config.hydra.job.env_set
+        env_set = self.config.hydra.job.env_set
+        if not self.fork or sys.platform != "linux" or self.prefix or env_set:
+            return None
+        nodes = [config.get(key) or {} for config in configs for key in ("job", "encoder")]
+        modules = dict.fromkeys(node.get("_target_", "").rpartition(".")[0] for node in nodes)
+        return [module for module in modules if module.startswith("elmo_bench.")]
 
     def _folder(self) -> Path:
         return Path(self.config.hydra.sweep.dir).absolute()
 
-    def _slots(self, configs: Sequence[DictConfig]) -> "queue.SimpleQueue[str | None]":
-        """One slot for each run at a time: the numbers of its GPUs, or None.
-
-        A slot has as many GPUs as the run that asks for most; other values than a number ask for an
-        equal share.
-        """
+    def _slots(self) -> list[str | None]:
+        """One slot for each run at a time: the numbers of its share of the GPUs, or None."""
         ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
-        share = max(1, len(ours) // self.n_jobs)
-        asked = [
-            config.trainer.get("devices", 1)
-            for config in configs
-            if "trainer" in config and config.trainer.get("accelerator") != "cpu"
-        ]
-        sizes = (size if isinstance(size, int) and size > 0 else share for size in asked)
-        size = min(max(sizes, default=1), len(ours))
-        slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        for slot in range(self.n_jobs):
-            some = [ours[number % len(ours)] for number in range(slot * size, (slot + 1) * size)]
-            slots.put(",".join(some) or None)
-        return slots
+        size = max(1, len(ours) // self.n_jobs)
+        dealt = itertools.cycle(ours)
+        return [",".join(itertools.islice(dealt, size)) or None for _ in range(self.n_jobs)]
 
-    def _run(self, number: int, overrides: list[str], run_dir: Path, gpus: str | None) -> Outcome:
-        """Run one job, unless the sweep was stopped."""
-        if self.processes.stopped:
-            return Outcome(overrides, "not started", reason="the sweep was stopped")
-        run_dir.mkdir(parents=True, exist_ok=True)
-        error, output = run_dir / "error.txt", run_dir / "output.txt"
-        error.unlink(missing_ok=True)
-        if not (run_dir / "last.ckpt").exists():
-            output.unlink(missing_ok=True)
-        log.info("#%d  %s", number, " ".join(overrides))
-        begun = time.perf_counter()
-        command, environment = self.command(overrides, run_dir), self.environment(gpus)
-        code = self.processes.run(command, environment, output if self.n_jobs > 1 else None)
-        seconds = time.perf_counter() - begun
-        # If the exit status is unknown, a result shows success, as it is written last.
-        if code == 0 or (code is None and (run_dir / "result.json").is_file()):
-            return Outcome(overrides, "done", True, seconds, folder=run_dir)
-        if self.processes.stopped:
-            return Outcome(overrides, "stopped", False, seconds, str(run_dir), run_dir)
-        message = failure_sentence(error) if error.is_file() else ""
-        reason = f"{message or exit_status(code)} ({run_dir})"
-        return Outcome(overrides, "failed", False, seconds, reason, run_dir)
+    def _start(
+        self, number: int, gpus: str | None, modules: Sequence[str] | None
+    ) -> BaseProcess | None:
+        """Start a run in the folder of the killed run that it resumes, or in a new one; None if
+        that fails, which leaves the others alone.
+        """
+        outcome = self.outcomes[number]
+        log.info("#%d  %s", number, " ".join(outcome.overrides))
+        try:
+            folder = outcome.folder = outcome.folder or self._new_folder(number)
+            (folder / "error.txt").unlink(missing_ok=True)
+            output = folder / "output.txt" if self.n_jobs > 1 else None
+            command, environment = self.command(outcome.overrides, folder), self.environment(gpus)
+            return self.processes.start(command, environment, output, modules)
+        except (OSError, EOFError) as error:
+            outcome.status, outcome.reason = "failed", str(error) or "its process did not start"
+            return None
+
+    def _new_folder(self, number: int) -> Path:
+        """Make the folder of this number or, if there is one, as of another sweep, of the next."""
+        while True:
+            try:
+                (folder := self._folder() / str(number)).mkdir(parents=True)
+                return folder
+            except FileExistsError:
+                number += 1
+
+    def _end(self, outcome: Outcome, code: int | None) -> None:
+        """Note what came of a run that has ended."""
+        outcome.is_done, error = code == 0, Path(str(outcome.folder), "error.txt")
+        if outcome.is_done:
+            outcome.status, outcome.reason = "done", ""
+        elif self.processes.stopped:
+            outcome.status, outcome.reason = "stopped", str(outcome.folder)
+        else:
+            message = failure_sentence(error) if error.is_file() else ""
+            outcome.reason = f"{message or exit_status(code or 0)} ({outcome.folder})"
+            outcome.status = "failed"
 
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
         """The command of a single run, with the prefix."""
@@ -311,17 +292,6 @@ def script() -> str:
     return str(Path(sys.argv[0]).resolve())
 
 
-def preloaded(configs: Sequence[DictConfig]) -> list[str]:
-    """The modules of ours that the runs need; those of users may not survive a fork.
-
-    >>> preloaded([OmegaConf.create({"job": {"_target_": "elmo_bench.jobs.train.train"}})])
-    ['elmo_bench.jobs.train']
-    """
-    nodes = [config.get(key) or {} for config in configs for key in ("job", "encoder")]
-    modules = [node.get("_target_", "").rpartition(".")[0] for node in nodes]
-    return [*dict.fromkeys(module for module in modules if module.startswith("elmo_bench."))]
-
-
 def resuming(command: Sequence[str]) -> str:
     """The shell command that resumes a sweep, given the arguments that started it.
 
@@ -340,36 +310,28 @@ def quoted(value: str) -> str:
 
 
 def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
-    """The outcome of a run in Hydra's format."""
+    """The outcome of a run in Hydra's format: the monitored dev metric, as a fraction of 1; None if
+    no model was trained.
+    """
     if not outcome.is_done or outcome.folder is None:
         return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)
-    figure = dev_figure(outcome.folder)
+    figure = None
+    if (path := outcome.folder / "result.json").is_file():
+        run = read_run(path)
+        figure = run.metrics.get(f"dev/{run.config['task']['monitor']}")
     return JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=figure)
 
 
-def dev_figure(folder: Path) -> float | None:
-    """Return the monitored dev metric of a finished run, as a fraction of 1; None if no model was
-    trained.
-    """
-    if not (path := folder / "result.json").is_file():
-        return None
-    run = read_run(path)
-    return run.metrics.get(f"dev/{run.config['task']['monitor']}")
+def exit_status(code: int) -> str:
+    """Return an exit status in words; it is negative or above 128 if a signal ended the process.
 
-
-def exit_status(code: int | None) -> str:
-    """Return an exit status in words.
-
-    `code` is negative or above 128 if a signal ended the process, and None if nobody knows.
-
-    >>> exit_status(3), exit_status(139)
-    ('exit status 3', 'killed by signal 11')
+    >>> exit_status(255), exit_status(139)
+    ('exit status 255', 'killed by signal 11')
     >>> exit_status(-9)
     'killed by signal 9, which the system sends when memory runs out'
     """
-    if code is None:
-        return "its exit status is unknown: the process that forked it has ended"
-    if (number := code - 128 if code > 128 else -code) <= 0:
+    number = code - 128 if code > 128 else -code
+    if number not in range(1, signal.NSIG):
         return f"exit status {code}"
     return f"killed by signal {number}{HINTS.get(number, '')}"
 

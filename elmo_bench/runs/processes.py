@@ -1,120 +1,78 @@
 """The processes of a sweep, which all end when the sweep is stopped."""
 
 import contextlib
-import logging
 import multiprocessing
 import os
 import runpy
 import signal
-import subprocess
 import sys
-import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import connection, forkserver
-from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from elmo_bench.files import signals
 
-log = logging.getLogger(__name__)
-LOST = 255  # exit status that `multiprocessing` reports if its fork server has ended before
+LOST = 255  # exit status that `multiprocessing` reports if the server has been killed
 
 
 class Processes:
-    """Processes of commands, each in a new session; thread-safe.
+    """Processes of commands, each in a new session, forked from one process: a server.
 
     `stopped` is true after a signal or an error has ended them; `signal` is the signal's number.
-    After `start_forks`, commands of Python are forked from a process with their imports done.
     """
 
     def __init__(self) -> None:
-        self.running: set[subprocess.Popen | BaseProcess] = set()
-        self.stopped, self.signal, self.forks = False, 0, False
-        self.lock = threading.Lock()
+        self.running: dict[Any, BaseProcess] = {}  # by what `connection.wait` waits for
+        self.stopped, self.signal = False, 0
 
-    def start_forks(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the process to fork from, which imports these modules.
+    def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        output: Path | None,
+        modules: Sequence[str] | None,
+    ) -> BaseProcess:
+        """Start a command, which prints to the file `output` or, without one, to our streams.
 
-        It has the environment of the commands, which a library may read when it is imported, and
-        ignores Ctrl-C.
+        With `modules`, it is a script of Python, which the server forks and which has them imported
+        already. Raises OSError or EOFError if the server does not start.
         """
-        paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
-        imports = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONSAFEPATH": "1"}
-        forkserver.set_forkserver_preload([__name__, *modules])
-        ours, handler = {**os.environ}, signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            _set_environment({**environment, **imports})
+        forkserver.set_forkserver_preload([__name__, *(modules or ())])
+        with _server_environment(environment):
             forkserver.ensure_running()
-        finally:
-            _set_environment(ours)
-            signal.signal(signal.SIGINT, handler)
-        self.forks = True
-
-    def run(
-        self, command: Sequence[str], environment: Mapping[str, str], output: Path | None
-    ) -> int | None:
-        """Run a command and return its exit status, or None if nobody knows it.
-
-        The file `output` gets what it prints; without a file it inherits our streams.
-        """
-        if self.forks:
-            try:
-                return self._run_fork(command, environment, output)
-            except (OSError, EOFError) as error:
-                self._no_forks(f"the process to fork from did not start: {error!r}")
-        with output.open("a") if output else contextlib.nullcontext() as file:
-            process = subprocess.Popen(
-                command, stdout=file, stderr=file, env=environment, start_new_session=True
-            )
-        with self._running(process):
-            return process.wait()
-
-    def _run_fork(
-        self, command: Sequence[str], environment: Mapping[str, str], output: Path | None
-    ) -> int | None:
-        """Fork and wait; raises OSError or EOFError if there is no process to fork from."""
-        reader, writer = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("forkserver").Process(
-            target=become, args=(command, environment, output, writer)
+            target=become, args=(command, environment, output, modules is not None)
         )
-        with reader:
-            with writer, self.lock:
-                process.start()
-            with self._running(process):
-                connection.wait([reader])  # it is closed when the process has ended
-        with self.lock:  # a start asks for the status of every process, too
-            process.join()
-        if process.exitcode == LOST:
-            self._no_forks("the process to fork from has ended")
-            return None
-        return process.exitcode
-
-    def _no_forks(self, reason: str) -> None:
-        if self.forks and not self.stopped:
-            log.warning("Each run takes some seconds to import its packages: %s", reason)
-        self.forks = False
-
-    @contextlib.contextmanager
-    def _running(self, process: subprocess.Popen | BaseProcess) -> Iterator[None]:
-        self.running.add(process)
-        if self.stopped:  # stopped just before the start
+        process.start()
+        self.running[process.sentinel] = process
+        if self.stopped:  # meanwhile
             self.stop(self.signal)
-        yield
-        self.running.discard(process)
+        return process
+
+    def ended(self) -> list[BaseProcess]:
+        """Wait until a process has ended, if any is running; return all that have."""
+        ready = connection.wait(self.running) if self.running else ()
+        processes = [self.running.pop(each) for each in ready]
+        for process in processes:
+            process.join()
+            if process.exitcode == LOST:
+                time.sleep(1)  # until the server is gone and another can start
+        return processes
 
     def stop(self, number: int = 0, *_: Any) -> None:
         """Send SIGTERM to all running processes and the processes that they have started."""
         if number and not self.stopped:
             signals.say(number, "the runs of the sweep end")
         self.stopped, self.signal = True, number
-        for process in [*self.running]:
+        for process in self.running.values():
             assert process.pid
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 try:
                     os.killpg(process.pid, signal.SIGTERM)
-                except ProcessLookupError:  # or is a fork that has no session yet
+                except ProcessLookupError:  # or has no session yet
                     os.kill(process.pid, signal.SIGTERM)
 
     @contextlib.contextmanager
@@ -136,8 +94,24 @@ class Processes:
                 signal.signal(kind, handler)
 
 
+@contextlib.contextmanager
+def _server_environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """In the block, have what the server gets when it starts: the environment of the commands,
+    which a library may read when it is imported. It ignores Ctrl-C.
+    """
+    paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
+    imports = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONSAFEPATH": "1"}
+    ours, handler = {**os.environ}, signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _set_environment({**environment, **imports})
+        yield
+    finally:
+        _set_environment(ours)
+        signal.signal(signal.SIGINT, handler)
+
+
 def become(
-    command: Sequence[str], environment: Mapping[str, str], output: Path | None, _: Connection
+    command: Sequence[str], environment: Mapping[str, str], output: Path | None, is_forked: bool
 ) -> None:
     """Turn a process that was just forked into the one that the command would have started."""
     os.setsid()
@@ -146,6 +120,8 @@ def become(
             for stream in (1, 2):
                 os.dup2(file.fileno(), stream)
     _set_environment(environment)
+    if not is_forked:
+        os.execvp(command[0], command)
     sys.argv = [*command[1:]]
     runpy.run_path(sys.argv[0], run_name="__main__")
 

@@ -1,5 +1,6 @@
 """`job=card`: one command trains an encoder's layers on tasks and leaves a folder to share."""
 
+import multiprocessing
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,12 @@ from tests import conftest
 ROOT = Path(__file__).parents[2]
 MIXES = [f"elmo.mix={mix}" for mix in ("none", "all", 0, 1, "top")]
 TASK = ["task=ner", "encoder=mini"]
+
+
+class Ended(multiprocessing.Process):
+    """A process of the test, which is over before it began."""
+
+    exitcode = 0
 
 
 def composed(*overrides):
@@ -61,19 +68,21 @@ def run_card(tmp_path, monkeypatch):
         return composed(*overrides, *folders)
 
     def start(*jobs, fails=()):
-        trained, made = [], card.CardLauncher(1, fork=False)
+        trained, ended, made = [], [], card.CardLauncher(1, fork=False)
 
         def run(command, *_):
             overrides, run_dir = command
             trained.append(overrides[-1])
             if overrides[-1] in fails:
                 (run_dir / "error.txt").write_text("Traceback\nMemoryError: there is none\n")
-                return 1
-            train(config(None, overrides), run_dir)
-            return 0
+            else:
+                train(config(None, overrides), run_dir)
+            ended.append(Ended())
+            ended[-1].exitcode = int(overrides[-1] in fails)
+            return ended[-1]
 
         made.command = lambda overrides, run_dir: (overrides, run_dir)
-        made.processes.run = run
+        made.processes.start, made.processes.ended = run, lambda: [ended.pop()]
         loader = SimpleNamespace(load_sweep_config=config)
         made.hydra_context = SimpleNamespace(config_loader=loader)
         made.config = composed("job=card", *folders)
