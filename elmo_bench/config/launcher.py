@@ -174,9 +174,9 @@ class ProcessLauncher(Launcher):
                 if self.processes.stopped:
                     waiting.clear()
         for number, first in same.items():
-            known, status = self.outcomes[first], f"same run as #{first}"
-            own = {"overrides": jobs[number], "status": status, "seconds": 0.0}
-            self.outcomes[number] = replace(known, **own)
+            same_as = replace(self.outcomes[first], overrides=jobs[number], seconds=0.0)
+            same_as.status = f"same run as #{first}"
+            self.outcomes[number] = same_as
 
     def _plan(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]

@@ -121,7 +121,7 @@ def become(
                 os.dup2(file.fileno(), stream)
     _set_environment(environment)
     if not is_forked:
-        os.execvp(command[0], command)
+        os.execvp(command[0], [*command])
     sys.argv = [*command[1:]]
     runpy.run_path(sys.argv[0], run_name="__main__")
 
