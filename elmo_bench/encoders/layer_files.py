@@ -99,7 +99,7 @@ def _write_vectors(
     sentences: Sequence[Sequence[str]],
     dtype: str,
 ) -> None:
-    """Write the layers behind the headers of their files, batch by batch.
+    """Write the layers behind the headers of their files, each sentence at its offset.
 
     No memory map is used: on a full disk that would end the process without a message.
     """
@@ -112,23 +112,16 @@ def _write_vectors(
     with Bars() as bars:
         bar = bars.add_task("encoder", total=ends[-1])
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
-            batch = {HEADER + row * ends[number]: sentences[number] for number in numbers}
-            _write_batch(files, batch, vectors.to("cpu", getattr(torch, dtype)).contiguous())
-            bars.advance(bar, sum(map(len, batch.values())))
-
-
-def _write_batch(
-    files: Sequence[IO[bytes]],
-    batch: Mapping[int, Sequence[str]],
-    vectors: Float[Tensor, "L B T D"],
-) -> None:
-    """Write each layer of a batch to its file, each sentence at its offset."""
-    if vectors.numel() and not torch.stack(vectors.aminmax()).isfinite().all():
-        finite = vectors.isfinite().all(-1).all(-1).all(0)
-        text = " ".join([*batch.values()][finite.tolist().index(False)])[:80]
-        dtype = f"{vectors.dtype}".removeprefix("torch.")
-        raise FloatingPointError(f"the encoder's layers of {text!r} are not finite in {dtype}")
-    for number, (start, sentence) in enumerate(batch.items()):
-        for file, layer in zip(files, vectors[:, number, : len(sentence)].numpy(), strict=True):
-            file.seek(start)
-            file.write(layer.data)
+            on_host = vectors.to("cpu", getattr(torch, dtype)).contiguous()
+            for number, of_sentence in zip(numbers, on_host.unbind(1), strict=True):
+                sentence = sentences[number]
+                stored = of_sentence[:, : len(sentence)]
+                if not stored.isfinite().all():
+                    raise FloatingPointError(
+                        f"the encoder's layers of {' '.join(sentence)[:80]!r} are not finite in "
+                        f"{dtype}"
+                    )
+                for file, layer in zip(files, stored.numpy(), strict=True):
+                    file.seek(HEADER + row * ends[number])
+                    file.write(layer.data)
+                bars.advance(bar, len(sentence))

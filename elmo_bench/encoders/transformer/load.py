@@ -1,17 +1,17 @@
 """Load a tokenizer and a model of Hugging Face transformers, without running code of others.
 
-Weights are read only from safetensors. Every error names `encoder.model`.
+Weights are read only from safetensors. `naming` says of which model an error is.
 """
 
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
 import torch
+import transformers
 from torch import nn
 
 from elmo_bench.files import read_json
@@ -19,8 +19,9 @@ from elmo_bench.files import read_json
 from ..tensors import check_finite
 
 MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
-TOKENIZERS = ("*token*", "vocab*")  # files of one kind or another
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
+transformers.utils.logging.set_verbosity_error()  # no lists of unused heads
+transformers.utils.logging.disable_progress_bar()
 
 
 def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool) -> tuple[Any, Any]:
@@ -29,27 +30,24 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
     With `pretrained=False`, its weights are random. Raises ValueError for a model that is not a
     text encoder or lacks weights, and any error of transformers.
     """
-    transformers = _transformers()
-    source = str(Path(model).expanduser())
-    _check_folder(model, Path(source))
+    source = Path(model).expanduser()
     where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
-    config = _config(transformers, model, source, where)
-    tokenizer = _tokenizer(transformers, model, source, where, config.vocab_size)
+    config = _config(source, where)
+    tokenizer = _tokenizer(source, where, config.vocab_size)
     # Of T5 and the like the encoder alone, which may also be all that the folder has.
     encoders = transformers.AutoModelForTextEncoding
     is_encoder = type(config) in encoders._model_mapping
-    auto = encoders if is_encoder else transformers.AutoModel
+    auto: Any = encoders if is_encoder else transformers.AutoModel
     if pretrained:
-        _check_index(transformers, model, source, config, where["revision"])
+        _check_index(source, config, where["revision"])
         how = {"use_safetensors": True, "output_loading_info": True}
-        whole, about = auto.from_pretrained(source, config=config, dtype=dtype, **where, **how)
-        check_finite(f"encoder.model={model}", dict(whole.named_parameters()))
+        whole, about = auto.from_pretrained(str(source), config=config, dtype=dtype, **where, **how)
+        check_finite("its weights", dict(whole.named_parameters()))
         # No layer uses a pooler's.
         if random := sorted(n for n in about["missing_keys"] if not n.startswith("pooler.")):
             raise ValueError(
-                f"encoder.model={model}: its files have no weights for {', '.join(random[:3])} "
-                f"({len(random)} in all), which would stay random: check that its config.json "
-                "belongs to these weights"
+                f"its files have no weights for {', '.join(random[:3])} ({len(random)} in all), "
+                "which would stay random: check that its config.json belongs to these weights"
             )
     else:
         whole = auto.from_config(config, dtype=dtype, trust_remote_code=False).float().to(dtype)
@@ -60,45 +58,36 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
     return tokenizer, encoder
 
 
-def _check_folder(model: str, folder: Path) -> None:
-    """Raise FileNotFoundError for a folder without a config or a tokenizer, for which transformers
-    would have advice of its own, or invent one that knows no word.
-    """
-    for name, patterns in (("config.json", ["config.json"]), ("tokenizer.json", TOKENIZERS)):
-        if folder.is_dir() and not any([*folder.glob(each)] for each in patterns):
-            raise FileNotFoundError(f"encoder.model={model}: this folder has no {name}")
-
-
-def _config(transformers: Any, model: str, source: str, where: Mapping[str, Any]) -> Any:
+def _config(source: Path, where: dict[str, Any]) -> Any:
     """Return the config of a text encoder whose code is transformers' own."""
-    config = transformers.AutoConfig.from_pretrained(source, **where)
+    if source.is_dir() and not (source / "config.json").is_file():
+        raise ValueError("this folder has no config.json")
+    config: Any = transformers.AutoConfig.from_pretrained(str(source), **where)
     config.use_cache = False
     if getattr(config, "_attn_implementation", None) not in (None, "sdpa", "eager"):
         raise ValueError(
-            f"encoder.model={model}: its config.json sets attn_implementation="
-            f"{shown(config._attn_implementation)}, but it must be sdpa, eager or missing, since "
-            "others may be remote code: edit this config.json"
+            f"its config.json sets attn_implementation={shown(config._attn_implementation)}, but "
+            "it must be sdpa, eager or missing, since others may be remote code: edit this "
+            "config.json"
         )
     if not hasattr(config, "vocab_size"):
-        raise ValueError(
-            f"encoder.model={model} is not a text encoder: its type is {config.model_type}"
-        )
+        raise ValueError(f"its type is {config.model_type}")
     if (layers := getattr(config, "num_hidden_layers", 0)) > MAX_LAYERS:
         raise ValueError(
-            f"encoder.model={model}: its config.json has {layers} layers, but at most "
-            f"{MAX_LAYERS:,} are possible"
+            f"its config.json has {layers} layers, but at most {MAX_LAYERS:,} are possible"
         )
     return config
 
 
-def _tokenizer(
-    transformers: Any, model: str, source: str, where: Mapping[str, Any], size: int
-) -> Any:
+def _tokenizer(source: Path, where: dict[str, Any], size: int) -> Any:
     """Return a tokenizer with a tokenizer.json, or one that transformers converts to it, of at most
     `size` subwords.
     """
-    tokenizer = transformers.AutoTokenizer.from_pretrained(source, **where)
-    named = f"encoder.model={model}: its tokenizer, {type(tokenizer).__name__},"
+    if source.is_dir() and not any([*source.glob("*token*"), *source.glob("vocab*")]):
+        # transformers would invent one that knows no word
+        raise ValueError("this folder has no tokenizer.json")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(source), **where)
+    named = f"its tokenizer, {type(tokenizer).__name__},"
     if not tokenizer.is_fast:
         raise ValueError(
             f"{named} is written in Python and cannot be converted to a tokenizer.json: choose a "
@@ -113,7 +102,7 @@ def _tokenizer(
     return tokenizer
 
 
-def _check_index(transformers: Any, model: str, source: str, config: Any, revision: str) -> None:
+def _check_index(source: Path, config: Any, revision: Any) -> None:
     """Raise ValueError if the list of a model's files of weights names a file that is not a
     safetensors file of its folder: transformers would unpickle it.
     """
@@ -121,33 +110,19 @@ def _check_index(transformers: Any, model: str, source: str, config: Any, revisi
     path = None
     if str(name).endswith(".json"):
         missing = {"_raise_exceptions_for_missing_entries": False}
-        path = transformers.utils.cached_file(source, name, revision=revision, **missing)
+        path = transformers.utils.cached_file(str(source), name, revision=revision, **missing)
     names = read_json(path).get("weight_map") if path else {}
     names = names.values() if isinstance(names, dict) else [names]
     if wrong := [one for one in names if not PLAIN.fullmatch(str(one))]:
         raise ValueError(
-            f"encoder.model={model}: {name} names {shown(wrong[0])}, but each of its files must be "
-            "NAME.safetensors in the same folder"
+            f"{name} names {shown(wrong[0])}, but each of its files must be NAME.safetensors in "
+            "the same folder"
         )
-
-
-def _transformers() -> Any:
-    """Import transformers, without its progress bars and its lists of unused heads."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader forks its workers
-    try:
-        import transformers
-    except ImportError as error:
-        raise ImportError(
-            "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
-        ) from error
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
 
 
 @contextmanager
 def naming(model: Any) -> Iterator[None]:
-    """Re-raise exceptions of transformers in terms of `encoder.model`."""
+    """Re-raise exceptions in terms of `encoder.model`."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):

@@ -9,6 +9,7 @@ model reads at once, S subwords ("pieces") of a window with its special tokens.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -20,7 +21,6 @@ from torch import Tensor, nn
 from elmo_bench.files import Count, one_of
 
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
-from .load import load, naming
 from .subwords import Pieces, Subwords, special_marks, tokenizer_state
 
 Pooling = Literal["first", "last", "mean"]
@@ -71,6 +71,13 @@ class Transformer(nn.Module):
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader forks its workers
+        try:
+            from .load import load, naming
+        except ImportError as error:
+            raise ImportError(
+                "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
+            ) from error
         for key, name, kind in (("pooling", pooling, Pooling), ("dtype", dtype, Dtype)):
             if name is not None:
                 one_of(f"encoder.{key}", name, get_args(kind))
