@@ -2,13 +2,13 @@
 
 import hashlib
 import logging
-import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from .files import atomic
 from .locks import alone
@@ -55,10 +55,8 @@ def corpus(
         downloads: path -> `url` of the download and its `sha256`. If the file is only a part of the
             download, also `member`, its name in a zip archive, or `lines`, the first and last line.
 
-    Raises:
-        FileNotFoundError: a file is missing and cannot be downloaded; the message says where to put
-            it by hand.
-        ValueError: a download has a wrong checksum (it is deleted), or an archive lacks the member.
+    Raises FileNotFoundError if a file is missing and cannot be downloaded, and ValueError if a
+    download has a wrong checksum (it is deleted), or an archive lacks the member.
 
     """
     folder, paths = Path(data_dir).expanduser(), {}
@@ -80,13 +78,7 @@ def corpus(
 
 
 def _download(
-    path: Path,
-    origin: str,
-    *,
-    url: str,
-    sha256: str,
-    member: str = "",
-    lines: Sequence[int] = (),
+    path: Path, origin: str, *, url: str, sha256: str, member: str = "", lines: Sequence[int] = ()
 ) -> Path:
     """Download a file, or extract it from a download, which is kept for its other parts."""
     is_part = member or lines
@@ -95,24 +87,21 @@ def _download(
         _retrieve(url, download, sha256)
         if is_part:
             with atomic(path) as part, part.open("wb") as file:
-                file.writelines(_member(download, member) if member else _lines(download, *lines))
+                file.writelines(_part(download, member, *lines))
     except (FileNotFoundError, ValueError) as error:
         raise type(error)(f"{error}. {origin}") from error
     return path
 
 
-def _member(archive: Path, member: str) -> Iterator[bytes]:
-    """Yield the lines of a member; without extraction, its name cannot become a path here."""
+def _part(path: Path, member: str, first: int = 1, last: int | None = None) -> Iterator[bytes]:
+    """Yield the lines of a file or of a member of an archive; without extraction, the member's name
+    cannot become a path here.
+    """
     try:
-        with zipfile.ZipFile(archive) as opened, opened.open(member) as file:
-            yield from file
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"cannot read {member!r} in {archive}: {error.args[0]}") from error
-
-
-def _lines(path: Path, first: int, last: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from islice(file, first - 1, last)
+        with ZipFile(path).open(member) if member else path.open("rb") as file:
+            yield from islice(file, first - 1, last)
+    except (KeyError, BadZipFile) as error:
+        raise ValueError(f"cannot read {member!r} in {path}: {error.args[0]}") from error
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:

@@ -4,10 +4,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-BILM = (
-    *("options.json", "weights.hdf5", "weights.safetensors"),
-    *("softmax.safetensors", "vocabulary.txt", "README.md"),
-)
 RUN = ("run.json", "result.json", "best.ckpt")
 WITHIN = 1_000_000  # bytes at the beginning of a file, which identify its writer
 
@@ -50,14 +46,15 @@ def begins(pattern: str) -> Callable[[Path], bool]:
 
 
 def check_bilm_folder(key: str, folder: Path, own: Collection[str]) -> None:
-    """Raise ValueError if a folder for a biLM contains output of another job: none of the `own`
-    names, one of which this job writes before any other file.
+    """Raise ValueError if a folder for a biLM has the files of a run, or others and none of the
+    `own` names, one of which this job writes before any other file.
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{key}={folder} is not a folder")
-    is_own = any((folder / name).exists() for name in own)
-    for name in (*RUN, *(() if is_own else BILM)):
-        if (folder / name).exists():
+    names = sorted(path.name for path in folder.glob("[!.]*"))
+    is_own = not {*own}.isdisjoint(names)
+    for name in names:
+        if name in RUN or not is_own:
             raise ValueError(
                 f"{key}={folder} contains {name}, which this job did not write: choose "
                 "another folder"

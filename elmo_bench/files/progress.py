@@ -56,11 +56,6 @@ class Bars(Progress):
             self.lines[task.id].at(task.description, task.completed, task.total)
         return super().get_renderables()
 
-    def line(self, number: TaskID) -> str:
-        """Return how far a task is, and how long the rest takes."""
-        task = self.tasks[number]
-        return self.lines[number].line(task.description, task.completed, task.total)
-
 
 def watched(work: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
     """Yield the items and show a bar; `total` is needed if the work has no length."""

@@ -32,12 +32,12 @@ def unpacked_limit(path: str | Path) -> int:
     return PACKED_FREE + PACKED_RATIO * Path(path).stat().st_size
 
 
-def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTES) -> Any:
-    """Read a JSON file, plain or `.gz`: an object, or a value of another `kind`.
+def read_json(path: str | Path, *, max_bytes: int = JSON_BYTES) -> dict[str, Any]:
+    """Read a JSON file with an object, plain or `.gz`.
 
     A byte order mark is skipped. Raises OSError if the file cannot be read. Raises ValueError, with
     the file and, where there is one, the line, if it exceeds `max_bytes`, is empty, is a damaged
-    .gz, is not of this `kind` or not JSON in UTF-8 (see `parse_json`).
+    .gz, has no object or is not JSON in UTF-8 (see `parse_json`).
     """
     content, max_bytes = bytearray(), min(max_bytes, unpacked_limit(path))
     with opened(path) as file:
@@ -54,9 +54,8 @@ def read_json(path: str | Path, kind: type = dict, *, max_bytes: int = JSON_BYTE
         line, byte = 1 + content.count(b"\n", 0, error.start), content[error.start]
         raise ValueError(f"{path}:{line}: byte {byte:#04x} is not UTF-8 text") from error
     value = parse_json(text, f"{path}")
-    if not isinstance(value, kind):
-        name = "object" if kind is dict else "list"
-        raise ValueError(f"{path}: {text[:50]!r}, but this file must contain a JSON {name}")
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: {text[:50]!r}, but this file must contain a JSON object")
     return value
 
 

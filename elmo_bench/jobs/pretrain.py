@@ -145,7 +145,7 @@ class _Run:
                     self._validate()
                 if self.is_stopped or self._is_due(settings.save_every):
                     self._save()
-                    log.info("%s", bars.line(bar))
+                    log.info("saved after %d of %d steps", trainer.step, trainer.num_steps)
                 if self.is_stopped:
                     return
 

@@ -147,10 +147,8 @@ def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for place, learned in mix.items():
         for name, values in (("s", learned["shares"]), ("norm", learned["norms"])):
-            figures |= {
-                f"elmo/{place}/{name}{layer}": value
-                for layer, value in zip(learned["layers"], values, strict=False)
-            }
+            pairs = zip(learned["layers"], values, strict=False)
+            figures |= {f"elmo/{place}/{name}{layer}": value for layer, value in pairs}
         figures[f"elmo/{place}/gamma"] = learned["gamma"]
     return figures
 
@@ -203,7 +201,7 @@ def read_run(path: Path) -> Run:
 
     Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
     """
-    content: dict[str, Any] = read_json(path)
+    content = read_json(path)
     is_finished, source = path.name == ENDED, f"{path}: not a result of elmo-bench"
     check_types(content, TYPES | (RESULT if is_finished else BEGINNING), source)
     for group in IN_GROUPS.keys() & content["config"].keys():
@@ -218,8 +216,8 @@ def read_run(path: Path) -> Run:
 
 
 def check_types(content: Mapping[str, Any], types: Mapping[str, Any], source: str) -> None:
-    """Raise ValueError, with `source` and the key, for a value of another type than that of its
-    dotted key; one that is missing counts as None.
+    """Raise ValueError, with `source` and the dotted key, for a value of another type; one that is
+    missing counts as None.
     """
     for key, kind in types.items():
         value: Any = content
@@ -230,9 +228,8 @@ def check_types(content: Mapping[str, Any], types: Mapping[str, Any], source: st
         except ValidationError as error:
             first = error.errors()[0]
             inside = first["loc"] if isinstance(value, dict | list) else ()
-            where = ".".join(map(str, (key, *inside)))
-            said = f"{where} is {shown(first['input'])}: {first['msg']}"
-            raise ValueError(f"{source}: {said}") from error
+            said = f"{'.'.join(map(str, (key, *inside)))} is {shown(first['input'])}"
+            raise ValueError(f"{source}: {said}: {first['msg']}") from error
 
 
 @cache

@@ -108,7 +108,7 @@ def about(cfg: DictConfig) -> dict[str, Any]:
 def read_or_empty(path: Path) -> dict[str, Any]:
     """Return a JSON object; an empty one if the file is missing or damaged."""
     try:
-        content: dict[str, Any] = read_json(path)
+        content = read_json(path)
     except (OSError, ValueError):
         return {}
     return content

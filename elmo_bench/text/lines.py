@@ -19,13 +19,11 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     byte order mark at the beginning of another line than the first, where two files were joined.
     """
     for number, line in read_bytes(path):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError:
-            text = decode(line, f"{path}:{number}")  # which says where
+        source = f"{path}:{number}"
+        text = decode(line, source)
         if text.startswith("\ufeff"):
-            refuse_mark(f"{path}:{number}")
-        yield number, text.removesuffix("\n")
+            refuse_mark(source)
+        yield number, text
 
 
 def refuse_mark(source: str) -> NoReturn:

@@ -88,8 +88,8 @@ FILES = "data.files.train={}/run/metrics.csv data.files.dev={}/text data.files.t
         (f"{ADAPT}/bilm", "contains options.json"),
         (f"{ADAPT}/text", "is not a folder"),
         (f"{ADAPT}/words", "contains vocabulary.txt"),
-        ("job=pretrain out={}/adapted", "contains options.json"),
-        ("job=pretrain out={}/run", "contains result.json"),
+        ("job=pretrain out={}/adapted", "contains adaptation.json"),
+        ("job=pretrain out={}/run", "contains best.ckpt"),
         ("job=pretrain out={}/project", "contains README.md"),
         (
             f"job=train task=ner encoder=none run_dir={{}}/run data=files {FILES}",

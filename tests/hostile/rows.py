@@ -109,13 +109,9 @@ def read_corpus(task: str, path: Path) -> list[Any]:
     return list(import_module(f"tasks.{task}.data").read(path))
 
 
-CONLLU = "# sent_id = 1\n1-2\tthedog" + "\t_" * 8 + "\n"
-CONLLU += (
-    "".join(f"{k}\t{word}" + "\t_" * 8 + "\n" for k, word in enumerate(["the", "dog"], 1)) + "\n"
-)
-VECTORS = "".join(
-    f"{word} 0.25 -1.5 3e-2 {k}\n" for k, word in enumerate(("the", "dog", ",", "a", "New"))
-)
+WORD = "{}\t{}" + "\t_" * 8 + "\n"
+CONLLU = f"# sent_id = 1\n{WORD}{WORD}{WORD}\n".format("1-2", "thedog", 1, "the", 2, "dog")
+VECTORS = "".join(f"{word} 0.25 -1.5 3e-2 7\n" for word in ("the", "dog", ",", "a", "New"))
 RAW = "Dr. Ada said \"no.\" It's 5% off (really), see https://a.org/b?c=d.\n\nNew: don't!\n"
 
 

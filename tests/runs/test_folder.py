@@ -169,9 +169,7 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
     assert unfinished([tmp_path]) == {identity: folder}
     assert last_checkpoint(folder, identity) == last
     assert begin(config(seed=1, resume=True), {}) == last  # and it is still there
-    with pytest.raises(
-        ValueError, match=r"run_dir=.*/run contains the last.ckpt of a run with other"
-    ):
+    with pytest.raises(ValueError, match=r"run_dir=.*/run contains the last.ckpt of a run with"):
         begin(config(seed=7, resume=True), {})
     (tmp_path / "other").write_text("another input")
     with pytest.raises(ValueError, match="of a run with other settings or files"):

@@ -46,13 +46,16 @@ def test_a_size_takes_the_first_stories(task: str, tmp_path: Path) -> None:
     assert len(large["dev"]) > len(small["dev"]) > len(written(tmp_path, task, 1)["train"])
 
 
-def test_errors_name_what_is_allowed(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"task.name=pos, but it must be ner, srl, coref, snli, squad, sst5 or lm"
-    ):
-        files(task="pos", root=tmp_path, size=1)
-    with pytest.raises(ValueError, match=r"data\.files\.dev=mine, but data=sample has its own"):
-        files(task="ner", root=tmp_path, size=1, dev="mine")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"task": "pos"}, "task.name=pos, but it must be ner, srl, coref, snli, squad, sst5 or lm"),
+        ({"dev": "mine"}, "data.files.dev=mine, but data=sample has its own"),
+    ],
+)
+def test_errors_name_what_is_allowed(settings, said, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=said):
+        files(**{"task": "ner", "root": tmp_path, "size": 1} | settings)
 
 
 @pytest.mark.parametrize("task", TASKS)

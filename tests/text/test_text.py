@@ -142,9 +142,7 @@ def test_lines_end_in_the_same_way_for_each_reader(tmp_path, name):
         with pytest.raises(ValueError, match=rf"{name}:\d: a carriage return behind '"):
             read(write(tmp_path / name, wrong.encode()))
     if name != "x.vocabulary":  # ours, and any string is a word
-        with pytest.raises(
-            ValueError, match=rf"{name}:{count + 1}: the line begins with a byte or"
-        ):
+        with pytest.raises(ValueError, match=rf"{name}:{count + 1}: the line begins with a byte"):
             read(write(tmp_path / name, f"{whole}\ufeff{whole}".encode()))
 
 
@@ -269,10 +267,12 @@ def test_quotes_and_sentences():
     ]
 
 
-def test_an_empty_file_of_a_folder_is_passed_over(tmp_path):
-    (tmp_path / "_SUCCESS").touch()
-    (tmp_path / "a.txt").write_text("a b\n")
-    assert text_files(tmp_path) == [tmp_path / "a.txt"]
+def test_files_of_a_folder(tmp_path):
+    for name in (".DS_Store", "a.txt", "b[1].txt"):
+        (tmp_path / name).write_text("a b\n")
+    assert text_files(tmp_path) == [tmp_path / "a.txt", tmp_path / "b[1].txt"]
+    assert text_files(tmp_path / "b[1].txt") == [tmp_path / "b[1].txt"]
+    assert text_files(tmp_path / "a*") == [tmp_path / "a.txt"]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path):
