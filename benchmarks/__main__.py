@@ -143,7 +143,7 @@ def main() -> None:
                     comparison = dataclasses.replace(
                         comparison, measure=measure, measured="s of CPU"
                     )
-                repeats = chosen.repeats or (1 if quick else 5)
+                repeats = chosen.repeats or (0 if quick else 5)
                 measurements = list(measured(comparison, repeats))
                 console.print(table(measurements))
                 rows += measurements

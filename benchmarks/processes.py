@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from .timing import Comparison, Setting, seconds
+from .timing import Comparison, Setting
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,15 +26,13 @@ def compare(setting: Setting) -> Iterator[Comparison]:
         "run.py --help": ["run.py", "--help"],
         "run.py task=ner, until its first training step": first_step,
     }
-    imports = ["torch"]
-    if not setting.quick:
-        imports += ["torch, pytorch_lightning", "elmo_bench", "elmo_bench.jobs.report"]
+    imports = ["torch", "torch, pytorch_lightning", "elmo_bench", "elmo_bench.jobs.report"]
+    imports = [] if setting.quick else imports
     # These also exit at once: Python's own shutdown takes half a second after torch.
     commands |= {f"import {name}": ["-c", f"import {name}, os; os._exit(0)"] for name in imports}
     yield Comparison(
         "start-up",
         {name: partial(_python, *arguments) for name, arguments in commands.items()},
-        measure=cache(seconds) if setting.quick else seconds,  # a process needs no warm-up
     )
     file = setting.scratch / "sentences.json"
     file.write_text(json.dumps(setting.sentences[: setting.batch_size]), encoding="utf-8")

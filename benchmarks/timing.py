@@ -61,9 +61,11 @@ class Comparison:
     measured: str = "s"
 
     def medians(self, repeats: int) -> dict[str, float]:
-        """The median figure of each of the means, after a warm-up round."""
+        """The median figure of each of the means, after a warm-up round; of that round itself
+        without repetitions.
+        """
         figures: dict[str, list[float]] = {name: [] for name in self.means}
         for _ in range(1 + repeats):
             for name, call in self.means.items():
                 figures[name].append(self.measure(call))
-        return {name: statistics.median(values[1:]) for name, values in figures.items()}
+        return {name: statistics.median(values[1:] or values) for name, values in figures.items()}

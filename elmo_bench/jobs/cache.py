@@ -14,13 +14,13 @@ from rich.table import Table
 from elmo_bench.files import is_taken, plain, remove_unheld
 
 log = logging.getLogger(__name__)
-# Kind -> what it is, and the names of our files and folders of that kind.
+# The names of our files and folders of each kind.
 KINDS = {
-    "layers": ("layers of frozen encoders", r"(v\d+-)?e[0-9a-f]{12}-.+(?<!\.lock)"),
-    "sample": ("sample corpora", r"sample-\d+-[0-9a-f]{10}"),
-    "elmo": ("downloaded biLMs", r"[0-9a-f]{12}"),
-    "adapted": ("adapted biLMs", r"[0-9a-f]{16}"),
-    "runs": ("unpacked archives of runs", r".+-[0-9a-f]{16}"),
+    "layers": r"(v\d+-)?e[0-9a-f]{12}-.+(?<!\.lock)",  # of frozen encoders
+    "sample": r"sample-\d+-[0-9a-f]{10}",
+    "elmo": r"[0-9a-f]{12}",  # downloaded biLMs
+    "adapted": r"[0-9a-f]{16}",  # biLMs
+    "runs": r".+-[0-9a-f]{16}",  # unpacked archives
 }
 
 
@@ -31,14 +31,14 @@ def cache(cfg: DictConfig) -> None:
         if kind in chosen or "all" in chosen:
             _remove(kind, path)
     rows = [(kind, path, _size(path) / 1e6) for kind, path in _entries(folder)]
-    table = Table("kind", "", "name", "MB", show_footer=True, title=plain(str(folder)))
-    table.columns[3].justify = "right"
-    table.columns[3].footer = f"{sum(size for _, _, size in rows):,.1f}"
+    table = Table("kind", "name", "MB", show_footer=True, title=plain(str(folder)))
+    table.columns[2].justify = "right"
+    table.columns[2].footer = f"{sum(size for _, _, size in rows):,.1f}"
     for kind, path, size in rows:
         # The folder of a download is named by a hash; its file has the telling name.
         files = path.glob("[!.]*") if kind == "elmo" else ()
         name = next((file.name for file in files if file.suffix != ".lock"), path.name)
-        table.add_row(kind, KINDS[kind][0], plain(name), f"{size:,.1f}")
+        table.add_row(kind, plain(name), f"{size:,.1f}")
     Console(markup=False, emoji=False).print(table)
 
 
@@ -62,7 +62,7 @@ def check(cfg: DictConfig) -> tuple[Path, set[str]]:
 
 def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the kind and the path of what is ours below the folder, not of other programs."""
-    for kind, (_, name) in KINDS.items():
+    for kind, name in KINDS.items():
         paths = (folder if kind == "sample" else folder / kind).glob("*")
         ours = re.compile(rf"{name}|\.{name}-[a-z0-9_]{{8}}")  # or the scratch of a write
         yield from ((kind, path) for path in sorted(paths) if ours.fullmatch(path.name))

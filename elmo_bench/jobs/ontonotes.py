@@ -15,7 +15,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from elmo_bench.files import Bars, atomic, find_files, hash_file
+from elmo_bench.files import Bars, atomic, find_files
 from elmo_bench.text import MIN_COLUMNS, NO_WORD, read_lines
 
 log = logging.getLogger(__name__)
@@ -39,10 +39,9 @@ _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may contain other white space
 _GAP = re.compile(r"[ \t]+")
 
 Leaves = list[tuple[str, str]]  # each word of a tree, and its part of speech
-Counts = dict[str, int | str]
 
 
-def ontonotes(cfg: DictConfig) -> dict[str, Counts]:
+def ontonotes(cfg: DictConfig) -> dict[str, Counter[str]]:
     """Write the files of each split below `cfg.out`, all or none; print and return their counts.
 
     `with_coreference` counts the documents of files of which a part has a mention. Sentences whose
@@ -52,7 +51,7 @@ def ontonotes(cfg: DictConfig) -> dict[str, Counts]:
     its tree, and the errors of `check`.
     """
     ldc, files = check(cfg)
-    counts: dict[str, Counts] = {}
+    counts: dict[str, Counter[str]] = {}
     with Bars(console=Console(stderr=True)) as bars, ExitStack() as stack:
         for name, skeletons in files.items():
             path = Path(cfg.out, name).expanduser()
@@ -92,8 +91,8 @@ def check(cfg: DictConfig) -> tuple[Path, dict[str, list[Path]]]:
     return ldc[0], files
 
 
-def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Counts:
-    """Write the files of a split, one after the other, to `path`; return its counts and sha256."""
+def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Counter[str]:
+    """Write the files of a split, one after the other, to `path`; return its counts."""
     counts = Counter(documents=0, with_coreference=0, sentences=0, words=0, propositions=0)
     differing: list[str] = []
     with path.open("w", encoding="utf-8") as file:
@@ -113,14 +112,9 @@ def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Count
             counts["documents"] += documents
             counts["with_coreference"] += documents * has_mention
     if differing:
-        log.warning(
-            "%s: %d of %d sentences have other parts of speech in the LDC's trees, first %s",
-            name,
-            len(differing),
-            counts["sentences"],
-            differing[0],
-        )
-    return {**counts, "sha256": hash_file(path)}
+        said = "%s: %d of %d sentences have other parts of speech in the LDC's trees, first %s"
+        log.warning(said, name, len(differing), counts["sentences"], differing[0])
+    return counts
 
 
 def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[list[str]]]:

@@ -5,7 +5,7 @@ from .attention import (
     masked_softmax as masked_softmax,
 )
 from .backbone import Backbone as Backbone
-from .crf import Crf as Crf
+from .crf import Crf as Crf, viterbi as viterbi
 from .embed import Characters as Characters, Words as Words, WordsChars as WordsChars
 from .highway_lstm import (
     AlternatingHighwayLstm as AlternatingHighwayLstm,
@@ -20,4 +20,3 @@ from .rnn import (
 )
 from .scores import Scores as Scores
 from .tokens import Tokens as Tokens, to_device as to_device, tokens as tokens
-from .viterbi import viterbi as viterbi

@@ -235,7 +235,8 @@ class SpanRanker(nn.Module):
         activation checkpointing: only the scores are stored, and blocks are recomputed for the
         gradient.
         """
-        later, earlier = pairs(len(vectors), self.max_antecedents, vectors.device)
+        most = min(self.max_antecedents, max(len(vectors) - 1, 0))
+        later, earlier = to_device(pairs(len(vectors), most), vectors)
         first, rest = cast(nn.Linear, self.pair[0]), self.pair[1:]
         size = vectors.shape[1]
         sizes = [size, size, size, first.in_features - 3 * size]
@@ -253,7 +254,6 @@ class SpanRanker(nn.Module):
             of_features = F.linear(self.dropout(torch.cat(features, -1)), w_features)
             return rest(of_later[i] + of_earlier[j] + product + of_features).squeeze(-1)
 
-        most = min(self.max_antecedents, max(len(vectors) - 1, 0))
         scores = mention.new_full((len(vectors), 1 + most), -torch.inf)
         scores[:, 0] = 0
         # Write each block into the table at once: keeping small results between large freed
@@ -281,21 +281,15 @@ def _table(size: int, dim: int) -> nn.Embedding:
     return table
 
 
-def pairs(
-    count: int, most: int, device: torch.device
-) -> tuple[Int[Tensor, " P"], Int[Tensor, " P"]]:
+def pairs(count: int, most: int) -> Int[Tensor, "2 P"]:
     """Return all pairs of a span and one of the `most` spans before it, ordered by span.
 
-    >>> [part.tolist() for part in pairs(4, 2, torch.device("cpu"))]
+    >>> pairs(4, 2).tolist()
     [[1, 2, 2, 3, 3], [0, 0, 1, 1, 2]]
     """
-    most = min(most, max(count - 1, 0))
-    # Span n has min(n, most) antecedents, so the CPU can compute the number of pairs.
-    before = torch.arange(count, device=device).clamp(max=most)
-    total = most * (most + 1) // 2 + most * (count - 1 - most) if count else 0
-    later = torch.repeat_interleave(before, output_size=total)
-    nth = torch.arange(total, device=device) - (before.cumsum(0) - before)[later]
-    return later, later - before[later] + nth
+    distances = torch.arange(most, 0, -1)
+    later, place = (torch.arange(count)[:, None] >= distances).nonzero(as_tuple=True)
+    return torch.stack([later, later - distances[place]])
 
 
 def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:

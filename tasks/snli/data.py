@@ -93,18 +93,18 @@ def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
     An empty sentence becomes one empty word: the official score is over all labelled pairs, so none
     may be dropped, and models need not handle sentences without words.
     """
-    sentence, tree = record.get(key), record.get(f"{key}_binary_parse")
-    if not isinstance(tree, str | None):
-        raise ValueError(f"{source}: '{key}_binary_parse' must be a string, not {shown(tree)}")
-    if tree:
-        sentence = leaves(tree, source)
-    elif isinstance(sentence, str):
-        sentence = tokenize(sentence)
-    if not isinstance(sentence, list) or not all(isinstance(word, str) for word in sentence):
+    words, tree = record.get(key), record.get(f"{key}_binary_parse")
+    if isinstance(tree, str) and tree:
+        words = leaves(tree, source)
+    elif isinstance(words, str):
+        words = tokenize(words)
+    is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    if not (is_list and isinstance(tree, str | None)):
         raise ValueError(
-            f"{source}: {key!r} must be a string or a list of tokens, but it is {shown(sentence)}"
+            f"{source}: {key!r} must be a string or a list of tokens, and its parse a string, but "
+            f"they are {shown(words)} and {shown(tree)}"
         )
-    return tuple(sentence) or ("",)
+    return tuple(words or [""])
 
 
 def leaves(tree: str, source: str) -> list[str]:
