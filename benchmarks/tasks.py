@@ -29,7 +29,7 @@ ON_A_GPU = {"mini, bf16-mixed": ["trainer.precision=bf16-mixed"]}
 
 def compare(setting: Setting) -> Iterator[Comparison]:
     """A comparison for each task; each call makes some training steps."""
-    steps, stories = (1, 4) if setting.quick else (10, 200)
+    steps, stories = (1, 20) if setting.quick else (10, 200)
     all_means = MEANS | ON_A_GPU if setting.device == "cuda" else MEANS
     trainer = "trainer=gpu" if setting.device == "cuda" else "trainer=cpu"
     for task in sorted(path.stem for path in (CONF / "task").glob("*.yaml")):

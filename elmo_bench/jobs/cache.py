@@ -35,10 +35,7 @@ def cache(cfg: DictConfig) -> None:
     table.columns[2].justify = "right"
     table.columns[2].footer = f"{sum(size for _, _, size in rows):,.1f}"
     for kind, path, size in rows:
-        # The folder of a download is named by a hash; its file has the telling name.
-        files = path.glob("[!.]*") if kind == "elmo" else ()
-        name = next((file.name for file in files if file.suffix != ".lock"), path.name)
-        table.add_row(kind, plain(name), f"{size:,.1f}")
+        table.add_row(kind, plain(path.name), f"{size:,.1f}")
     Console(markup=False, emoji=False).print(table)
 
 

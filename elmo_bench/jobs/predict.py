@@ -35,16 +35,13 @@ def predict(cfg: DictConfig) -> None:
     lines, including blank ones. A record has `line`, its number, and `id`, if the input has it.
     """
     cfg, module, vocab, records, data = check(cfg)
-    render = required(task_format(cfg), "render", "job=predict")
     extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
-        rendered = [
-            render(example, module.predictions[k])
-            for k, example in enumerate(data.examples["test"])
-        ]
+        pairs = enumerate(data.examples["test"])
+        rendered = [task_format(cfg).render(each, module.predictions[k]) for k, each in pairs]
         _write(records, rendered, cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
@@ -67,17 +64,13 @@ def _parse(parse: Parse, records: Records, path: Path) -> Iterator[Any]:
 
 
 def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
-    # UTF-8 has no lone surrogates, so they are written as escapes.
-    with (
-        atomic(output) as part,
-        part.open("w", encoding="utf-8", errors="backslashreplace") as file,
-    ):
-        last = 0
-        for (line, record), labelled in zip(records, rendered, strict=True):
-            identity = {"id": record["id"]} if "id" in record else {}
-            file.write("\n" * (line - last - 1))
-            file.write(json.dumps({"line": line} | identity | labelled, ensure_ascii=False) + "\n")
-            last = line
+    lines = [""] * records[-1][0]
+    for (line, record), labelled in zip(records, rendered, strict=True):
+        identity = {"id": record["id"]} if "id" in record else {}
+        lines[line - 1] = json.dumps({"line": line} | identity | labelled, ensure_ascii=False)
+    text = "\n".join(lines) + "\n"
+    with atomic(output) as part:  # UTF-8 has no lone surrogates, so they are written as escapes
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _records(path: Path) -> Records:

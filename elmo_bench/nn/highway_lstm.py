@@ -28,13 +28,7 @@ class HighwayLstm(nn.Module):
     candidate g; the rows of x' come last in `input`.
     """
 
-    def __init__(
-        self,
-        *,
-        input_size: int,
-        hidden_size: int,
-        backward: bool = False,
-    ) -> None:
+    def __init__(self, *, input_size: int, hidden_size: int, backward: bool = False) -> None:
         super().__init__()
         self.dim, self.backward = hidden_size, backward
         self.input = nn.Linear(input_size, 6 * hidden_size, bias=False)
@@ -87,12 +81,7 @@ class AlternatingHighwayLstm(nn.Module):
     takes_lengths = True
 
     def __init__(
-        self,
-        *,
-        input_size: int,
-        hidden_size: Size,
-        num_layers: Size,
-        dropout: Dropout = 0.0,
+        self, *, input_size: int, hidden_size: Size, num_layers: Size, dropout: Dropout = 0.0
     ) -> None:
         super().__init__()
         self.dim, self.dropout = hidden_size, dropout

@@ -73,7 +73,9 @@ def read(path: Path) -> Iterator[Example]:
             left_out += 1
         elif label not in LABELS:
             allowed = [*LABELS, UNLABELLED]
-            raise ValueError(f"{source}: gold_label {label!r}, but it must be one of {allowed}")
+            raise ValueError(
+                f"{source}: gold_label {shown(label)}, but it must be one of {allowed}"
+            )
         else:
             yield _example(record, label, source, number)
     if left_out:

@@ -93,14 +93,10 @@ class Esim(nn.Module):
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
         """Return the cross-entropy, averaged over the batch, plus the L2 penalty."""
-        penalty = sum(matrix.square().sum() for matrix in self._matrices())
-        return F.cross_entropy(scores, batch.labels) + self.l2 * penalty
-
-    def _matrices(self) -> list[nn.Parameter]:
         parts = self.backbone.rnn, self.projection, self.composition, self.classifier
-        return [
-            parameter for part in parts for parameter in part.parameters() if parameter.ndim > 1
-        ]
+        matrices = (p for part in parts for p in part.parameters() if p.ndim > 1)
+        penalty = sum(matrix.square().sum() for matrix in matrices)
+        return F.cross_entropy(scores, batch.labels) + self.l2 * penalty
 
     def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
         """Return the highest-scoring label of each pair."""

@@ -216,10 +216,8 @@ def parse(record: dict[str, Any], source: str) -> Example:
     given = record.get("predicate")
     positions: list[Any] = given if isinstance(given, list) else [given]
     if isinstance(given, str):
-        positions = [position for position, word in enumerate(words) if word == given]
-    is_one = not isinstance(given, str) or len(positions) == 1
-    is_valid = all(type(k) is int and 0 <= k < len(words) for k in positions)
-    if not (positions and is_one and is_valid):
+        positions = [words.index(given)] if words.count(given) == 1 else []
+    if not (positions and all(type(k) is int and 0 <= k < len(words) for k in positions)):
         raise ValueError(
             f"{source}: predicate {given!r} of {list(words)}, but it must be a position, 0 to "
             f"{len(words) - 1}, a list of positions, or a word that occurs once"

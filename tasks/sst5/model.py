@@ -12,15 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, Size
-from elmo_bench.nn import (
-    Backbone,
-    BiLstm,
-    Scores,
-    attend,
-    masked_max,
-    masked_mean,
-    masked_softmax,
-)
+from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean, masked_softmax
 
 from .data import Batch
 

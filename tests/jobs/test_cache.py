@@ -41,19 +41,9 @@ def store(tmp_path):
 def test_what_there_is(store, tmp_path, capsys):
     cache(composed(f"cache_dir={tmp_path}"))
     shown = capsys.readouterr().out
-    assert all(kind in shown for kind in ("layers", "sample", "options.json", "3.0"))
+    assert all(kind in shown for kind in ("layers", "sample", "elmo", "3.0"))
     for path in MINE:
         assert not [part for part in path.split("/")[1:] if part in shown]
-
-
-def test_a_download_has_the_name_of_its_file(tmp_path, capsys):
-    """Not that of its lock, nor of what a killed one left."""
-    for number, name in enumerate(("a.json", "b.json.lock", ".c.json-killed__")):
-        (tmp_path / "elmo" / (12 * f"{number}") / name).mkdir(parents=True)
-    cache(composed(f"cache_dir={tmp_path}"))
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in ("a.json", 12 * "1", 12 * "2"))
-    assert not [name for name in ("b.json", "c.json") if name in shown]
 
 
 def test_what_is_cleared(store, tmp_path, caplog):

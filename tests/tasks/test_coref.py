@@ -28,7 +28,7 @@ from tasks.coref.data import (
 )
 from tasks.coref.metric import CorefScores, b3, ceafe, mentions, muc
 from tasks.coref.model import Ranking, SpanRanker, candidates, prune
-from tests import conftest
+from tests.conftest import composed
 from tests.tasks.small import bilm, learnt
 
 
@@ -113,7 +113,7 @@ def test_files_without_annotation_are_left_out(tmp_path, caplog):
         conll(chain, name="nw/b", part=1),
         conll(none, name="wb/c"),
     )
-    cfg = composed()
+    cfg = composed("task=coref", "data=ontonotes5", "run_dir=here")
     everything = [("wb/a", 0), ("nw/b", 0), ("nw/b", 1), ("wb/c", 0)]
     for split, of_file, kept in [
         *(("train", "", everything[1:3]), ("dev", "", everything[1:3]), ("test", "", everything)),
@@ -683,21 +683,3 @@ def test_overfits_ten_documents():
     found = learnt(model, collate(examples, vocab), lr=0.01, steps=60)
     metric.update(found, [example.gold for example in examples])
     assert float(metric.compute()["f1"]) == 1
-
-
-def composed(*overrides):
-    return conftest.composed("task=coref", "data=ontonotes5", "run_dir=here", *overrides)
-
-
-def test_settings_of_the_paper():
-    cfg = composed()
-    assert (cfg.rnn.hidden_size, cfg.rnn.dropout, cfg.elmo.dropout, cfg.elmo.l2) == (
-        200,
-        0.0,
-        0.5,
-        0.0,
-    )
-    assert (list(cfg.elmo.at), cfg.embed.char_dim, cfg.task.batch_size) == (["input"], 8, 1)
-    assert {
-        name: cfg.task.model[name] for name in ("max_width", "spans_per_word", "max_antecedents")
-    } == {"max_width": 10, "spans_per_word": 0.4, "max_antecedents": 250}

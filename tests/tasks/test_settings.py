@@ -29,38 +29,18 @@ CLASSES = {f"task.read.{split}.classes": 2 for split in ("train", "dev", "test")
             | {"task.model.max_antecedents": 250},
         ),
         (
-            "task=coref data=ontogum embed=words rnn.dropout=0.25 task.model.head_elmo=true",
-            {"embed._target_": "elmo_bench.nn.Words", "embed.num_filters": None}
-            | {"rnn.dropout": 0.25, "task.model.head_elmo": True, "data.name": "ontogum"},
-        ),
-        (
             "task=snli data=snli",
             {"elmo.norm": "batch", "rnn.hidden_size": 300, "elmo.at": ["input", "output"]}
             | {"embed._target_": "elmo_bench.nn.Words"},
-        ),
-        (
-            "task=snli data=snli elmo.norm=none rnn=bilstm embed=words_chars task.model.l2=0",
-            {"elmo.norm": "none", "rnn.hidden_size": 200, "task.model.l2": 0}
-            | {"embed._target_": "elmo_bench.nn.WordsChars"},
         ),
         (
             "task=squad data=squad1",
             {"rnn._target_": "elmo_bench.nn.BiGru", "elmo.at": ["input", "output"], **CHARS},
         ),
         (
-            "task=squad data=squad1 rnn=bilstm embed.freeze=false elmo.at=[input] "
-            "task.callbacks.0.decay=0.9",
-            {"rnn._target_": "elmo_bench.nn.BiLstm", "elmo.at": ["input"], "embed.freeze": False}
-            | {"task.callbacks[0].decay": 0.9},
-        ),
-        (
             "task=srl data=ontonotes5",
             {"embed._target_": "elmo_bench.nn.Words", "elmo.l2": 0.001}
             | {"trainer.gradient_clip_algorithm": "value"},
-        ),
-        (
-            "task=srl data=ontonotes5 embed=words_chars rnn.num_layers=2",
-            {"embed._target_": "elmo_bench.nn.WordsChars", "rnn.num_layers": 2},
         ),
         (
             "task=sst5 data=sst",

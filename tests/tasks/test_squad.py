@@ -34,7 +34,7 @@ from tasks.squad.data import (
 )
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
 from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans
-from tests.tasks.small import bilm, learnt
+from tests.tasks.small import bilm
 
 PIER = "A pier stands near the mill."
 MILL = "The old mill burned down in 1893. Its owner, Mrs. O'Dell, rebuilt it with a £500 loan – half of it “borrowed”."
@@ -200,19 +200,6 @@ def test_parse_predict_render():
     assert json.loads(json.dumps(rendered)) == rendered
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "span"),
-    [
-        ((0.1, 0.3, 0.05, 0.3, 0.25), (0.65, 0.05, 0.2, 0.05, 0.05), (0, 0)),
-        ((0.4, 0.5, 0.1), (0.3, 0.6, 0.1), (1, 1)),
-        ((0.8, 0.1, 0.1), (0.8, 0.1, 0.1), (0, 0)),
-        ((0.1, 0.2, 0.05, 0.3, 0.25), (0.1, 0.2, 0.5, 0.05, 0.15), (1, 2)),
-    ],
-)
-def test_best_span_cases(first, last, span):
-    assert tuple(best_spans(torch.tensor([[first, last]]).log())[0].tolist()) == span
-
-
 @pytest.mark.parametrize("max_length", [None, 1, 2, 4, 100])
 def test_best_spans_equal_brute_force(max_length):
     scores, lengths = torch.randn(20, 2, 9), torch.arange(20) % 9 + 1
@@ -298,55 +285,6 @@ def test_targets():
     assert counts.keys() == set(some[0].spans)
     assert 200 < counts[some[0].spans[1]] < 400  # half of them
     assert model._targets(answers)[1].tolist() == list(some[1].spans[0])
-
-
-def test_overfits_ten_questions():
-    asked = {
-        "When?": "1893",
-        "Who?": "Mrs. O'Dell",
-        "How?": "burned",
-        "Worth?": "£500",
-        "Loan?": "a £500 loan",
-    }
-    asked |= {
-        "Old?": "mill",
-        "Age?": "old",
-        "Owner?": "Its owner",
-        "Half?": "half of it",
-        "Sign?": "borrowed",
-    }
-    some = [
-        example(answer, identity=question, question=question) for question, answer in asked.items()
-    ]
-    model, vocab = build(some, at=())
-    predicted = learnt(model, collate(some, vocab), lr=0.03, steps=60)
-    assert [answer.text for answer in predicted] == list(asked.values())
-    assert all(MILL[answer.start : answer.end] == answer.text for answer in predicted)
-
-
-def test_gru_equals_torch_and_ignores_padding():
-    layer = BiGru(input_size=3, hidden_size=4)
-    x, mask = torch.randn(2, 5, 3), torch.tensor([[True] * 5, [True] * 2 + [False] * 3])
-    out = layer(x, mask)
-    assert out.shape == (2, 5, layer.dim)
-    forward, backward = layer.directions
-    for row, length in enumerate((5, 2)):
-        words = x[row, :length]
-        torch.testing.assert_close(
-            out[row, :length],
-            torch.cat([forward(words)[0], backward(words.flip(0))[0].flip(0)], -1),
-        )
-    assert out[1, 2:].eq(0).all()
-    assert all(p.abs().max() <= (0.1 if p.dim() > 1 else 0) for p in layer.parameters())
-
-
-def test_gru_dropout_is_the_same_at_every_step():
-    layer = BiGru(input_size=3, hidden_size=40, output_dropout=0.5)
-    out = layer(torch.randn(2, 6, 3), torch.ones(2, 6, dtype=torch.bool))
-    dropped = out.eq(0)
-    assert (dropped == dropped[:, :1]).all()
-    assert 0.3 < dropped.float().mean() < 0.7
-    assert not layer.eval()(torch.randn(2, 6, 3), torch.ones(2, 6, dtype=torch.bool)).eq(0).any()
 
 
 def test_golden_scores(fixtures):

@@ -13,7 +13,7 @@ from elmo_bench.text import Span, Vocab
 from tasks.srl.data import Example, collate, parse, read, read_predictions, render, write
 from tasks.srl.metric import ArgumentF1, arguments
 from tasks.srl.model import PredicateTagger
-from tests.tasks.small import FILES, bilm, learnt
+from tests.tasks.small import FILES, bilm
 
 DASH = """\
 #begin document (nw/dash); part 000
@@ -301,24 +301,3 @@ def test_decodes_allowed_tags_and_nothing_without_a_predicate(examples):
         assert (set(tags) == {"O"}) == (not example.predicate)
         for before, after in zip(["O", *tags], tags, strict=False):
             assert after[0] != "I" or before[1:] == after[1:]
-
-
-def test_learns_ten_examples_by_heart():
-    examples = []
-    for word, verb in enumerate(("sees", "hears", "finds", "likes", "takes")):
-        words = ("she", "and", f"he{word}", verb, "an", f"owl{word}", "and", "sleeps")
-        examples += [
-            Example(
-                words,
-                (3,),
-                verb,
-                (Span("ARG0", 0, 2), Span("V", 3, 3), Span("ARG1", 4, 5)),
-                f"f:{word}",
-            ),
-            Example(words, (7,), "sleep", (Span("ARG0", 0, 2), Span("V", 7, 7)), f"f:{word}"),
-        ]
-    model, vocab = build(examples)
-    metric = ArgumentF1(vocab.labels)
-    found = learnt(model, collate(examples, vocab), lr=0.02, steps=60)
-    metric.update(found, [example.gold for example in examples])
-    assert metric.compute()["f1"] == 1
