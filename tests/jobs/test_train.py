@@ -19,6 +19,7 @@ from seqeval.metrics import f1_score
 from elmo_bench.config import build, hardware
 from elmo_bench.encoders import encode
 from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.files import progress
 from elmo_bench.jobs.train import train
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import identity_of, read_run
@@ -71,11 +72,14 @@ def test_dev_is_scored_every_other_epoch(tiny, caplog, scheduler):
     assert ["dev/f1" in line for line in lines] == [False, True, False]
 
 
-def test_dev_that_is_the_training_file(tiny, tmp_path, caplog):
+def test_dev_that_is_the_training_file_and_a_long_pass_over_it(tiny, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(progress, "PAUSE", 0)
     same = f"data.files.dev={tmp_path}/train.txt"
     with caplog.at_level(logging.INFO):
         train(tiny(*corpus(tmp_path), same, "encoder=none", "fit.max_epochs=1"))
     assert "data.files.dev is the training file: its figures say how well" in caplog.text
+    assert "dev, batch: 1 so far" in caplog.text
+    assert "test, batch: 1 so far" in caplog.text
 
 
 def test_predictions_are_what_was_scored(tiny):
