@@ -1,7 +1,6 @@
-"""What a notebook calls: train a model, label examples with it, read results, compare runs.
+"""What a notebook calls, with the settings, defaults, checks and messages of the command line.
 
-Settings are those of the command line, and so are their defaults, their checks and the error
-messages. Hydra's global state, which a notebook may use for configs of its own, is left as it was.
+Hydra's global state, which a notebook may use for configs of its own, is left as it was.
 """
 
 import json
@@ -24,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
 from elmo_bench.config.check import expand_home, faults
-from elmo_bench.config.inputs import as_run
+from elmo_bench.config.inputs import as_run, quoted
 from elmo_bench.files import write_json, write_text
 from elmo_bench.report import SETTINGS, Tables, as_list, build_tables
 from elmo_bench.runs import (
@@ -44,9 +43,7 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def compose(*settings: str) -> DictConfig:
-    """Return the config of a command, complete and checked. Nothing is run.
-
-    Each setting is written as on the command line: `"task=ner"`, `"elmo.mix=[0,1]"`.
+    """Return the config of a command, with settings as on the command line. Nothing is run.
 
     Raises ValueError, with a line for each setting that is wrong, and
     `hydra.errors.HydraException` for a key or an option that does not exist.
@@ -62,15 +59,10 @@ def compose(*settings: str) -> DictConfig:
 def train(*settings: str) -> Run:
     """Train a model, measure its best epoch on dev and test, and return the finished run.
 
-    This is `python run.py SETTING ...`. Without settings it is NER on the sample, invented stories,
-    with the biLM `mini`. The run has a new folder below `outputs`, or that of `run_dir=FOLDER`, in
-    which an earlier run is replaced or, with `resume=true`, continued. Several seeds are a loop; a
-    sweep is for the command line.
-
-    `folder` holds `best.ckpt`, `result.json`, `metrics.csv` (a row for each epoch) and
-    `predictions/`. `metrics` are fractions of 1: `dev/f1` on dev, `test/f1` on test. `mix` is what
-    the mix at each place has learned: the `shares` of its `layers`, which sum to 1, the scale
-    `gamma`, and each layer's mean norm.
+    This is `python run.py SETTING ...`; several seeds are a loop. The run has a new folder below
+    `outputs`, or that of `run_dir=FOLDER`, in which an earlier run is replaced or, with
+    `resume=true`, continued. Its `folder` holds `best.ckpt`, `result.json`, `metrics.csv` and
+    `predictions/`; `metrics` are fractions of 1; `mix` is what the mix at each place has learned.
 
     Raises what `compose` raises, and ValueError or OSError for a file that is missing or wrong. A
     run that fails leaves the traceback in its folder's error.txt, as a command's does.
@@ -78,8 +70,7 @@ def train(*settings: str) -> Run:
     Example::
 
         run = train("task=ner", "encoder=mini", "data.size=40", "fit.max_epochs=2")
-        run.metrics["test/f1"]
-        run.mix["input"]["shares"][1]  # the share of layer 1
+        run.metrics["test/f1"], run.mix["input"]["shares"][1]  # the share of layer 1
     """
     from elmo_bench.jobs.train import train as job  # imports torch
 
@@ -118,7 +109,7 @@ def predict(
         given, labelled = Path(folder, "input.jsonl"), Path(folder, "output.jsonl")
         write_text(given, "".join(f"{json.dumps(one)}\n" for one in records))
         files = {"checkpoint": checkpoint, "input": given, "output": labelled}
-        chosen = [f"{key}={_quoted(path)}" for key, path in files.items()]
+        chosen = [f"{key}={quoted(path)}" for key, path in files.items()]
         with _command(["job=predict", *chosen, *settings]) as cfg, _model_job(cfg):
             job(cfg)
         with labelled.open(encoding="utf-8") as file:  # str.splitlines would split words at U+2028
@@ -131,8 +122,7 @@ def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
 
     `runs` is a folder with runs at any depth, an archive that `job=archive` wrote, or a list of
     these. A record has the run's folder, its metrics and its mix, its cost (`seconds.total`,
-    `parameters.trainable`), and every setting under its dotted key. `pandas.DataFrame(read_runs())`
-    is a table with a row for each run.
+    `parameters.trainable`), and every setting under its dotted key, a list of values as text.
 
     Raises FileNotFoundError for a folder without a result, and ValueError for a damaged file.
 
@@ -141,18 +131,24 @@ def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
         pandas.DataFrame(read_runs("outputs")).pivot_table("test/f1", "task.name", "encoder.name")
     """
     cache_dir = compose("job=report").cache_dir  # where archives are unpacked
-    return [_record(run) for run in collect(run_folders(as_list(runs), cache_dir))]
+    records: list[dict[str, Any]] = []
+    for run in collect(run_folders(as_list(runs), cache_dir)):
+        record: dict[str, Any] = {"folder": str(run.folder)} | run.metrics | flat_mix(run.mix)
+        record |= {f"seconds.{key}": value for key, value in run.seconds.items()}
+        record |= {f"parameters.{key}": value for key, value in run.parameters.items()}
+        for key, value in run.settings.items():
+            record[key] = text(value) if isinstance(value, tuple) else value
+        records.append(record)
+    return records
 
 
 def compare(runs: Paths = "outputs", **settings: Any) -> Tables:
     """Set finished runs side by side: means over seeds, differences to a baseline, tests of
     significance.
 
-    `runs` is as in `read_runs`. The settings are those of `job=report`, which conf/job/report.yaml
-    explains: `rows` and `columns` are config keys, `baseline` is the value of the column that all
-    others are compared with (one value for each key of `columns`), `where` chooses runs by their
-    settings, `split`, `metric`, `paper` and `tables`. In a notebook the answer shows itself as HTML
-    tables; `records()` has its figures.
+    `runs` is as in `read_runs`, and the settings (`rows`, `columns`, `baseline`, `where`, ...) are
+    those of `job=report`, which conf/job/report.yaml explains. In a notebook the answer shows
+    itself as HTML tables; `records()` has its figures.
 
     Raises what `read_runs` raises, and ValueError for another setting, a key that no run has, a
     baseline that is no column, or runs in one cell that differ in more than their seed.
@@ -217,17 +213,3 @@ def _model_job(cfg: DictConfig) -> Iterator[None]:
         torch.use_deterministic_algorithms(is_deterministic)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, handler)
-
-
-def _record(run: Run) -> dict[str, Any]:
-    """A run as a row of a data frame: lists as text, so that rows can be grouped by them."""
-    settings = {key: text(v) if isinstance(v, tuple) else v for key, v in run.settings.items()}
-    cost = {f"seconds.{key}": value for key, value in run.seconds.items()}
-    cost |= {f"parameters.{key}": value for key, value in run.parameters.items()}
-    return {"folder": str(run.folder)} | run.metrics | flat_mix(run.mix) | cost | settings
-
-
-def _quoted(path: str | Path) -> str:
-    """A path as a value on Hydra's command line, whatever characters it has."""
-    text = str(path).replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"'{text}'"

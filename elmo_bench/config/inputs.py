@@ -176,6 +176,12 @@ def overridden(cfg: DictConfig) -> dict[str, str]:
     return {key_of(override): override.partition("=")[2] for override in overrides}
 
 
+def quoted(value: str | Path) -> str:
+    """Quote a value for Hydra's override grammar, whatever characters it has."""
+    text = str(value).replace("\\'", "\\\\'").replace("'", "\\'")
+    return f"'{text}'"
+
+
 def instantiate(node: Any, **more: Any) -> Any:
     """Call Hydra's `instantiate` and re-raise what a constructor raises, with its own message."""
     try:

@@ -40,7 +40,7 @@ from elmo_bench.runs import (
 from elmo_bench.runs.processes import Processes
 
 from .check import dry_run_lines, faults
-from .inputs import same_run
+from .inputs import quoted, same_run
 
 log = logging.getLogger(__name__)
 # Settings of the sweep that are not passed to its runs.
@@ -302,11 +302,6 @@ def resuming(command: Sequence[str]) -> str:
     settings = [word for word in settings if not word.startswith("resume=")]
     begin = ["python", script] if script.endswith(".py") else [Path(script).name]
     return shlex.join([*begin, *settings, "resume=true"])
-
-
-def quoted(value: str) -> str:
-    """Quote a value for Hydra's override grammar."""
-    return "'" + value.replace("'", "\\'") + "'"
 
 
 def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import CompactHydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from elmo_bench.config.launcher import ProcessLauncher, quoted, script
-from elmo_bench.files import NotHereError, offline
+from elmo_bench.config.inputs import quoted
+from elmo_bench.config.launcher import ProcessLauncher, script
+from elmo_bench.files import offline
 
 log = logging.getLogger(__name__)
 ARCHIVE = "runs.tar.xz"
@@ -35,14 +36,11 @@ class CardLauncher(ProcessLauncher):
         """Run all, and write the card's folder from the finished runs, even if some failed."""
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         try:
-            configs = self.composed(job_overrides)
-            folder, encoders = card_folder(configs), {_encoder(each): each for each in configs}
-            mixes = {encoder: mixes_of(config) for encoder, config in encoders.items()}
-            jobs = [
-                [*overrides, *mix]
-                for overrides, config in zip(job_overrides, configs, strict=True)
-                for mix in mixes[_encoder(config)]
-            ]
+            first, *others = self.composed(job_overrides)
+            if any(config.encoder != first.encoder for config in others):
+                raise ValueError("a card is of one encoder: give one command for each")
+            folder, mixes = card_folder(first), mixes_of(first)
+            jobs = [[*overrides, *mix] for overrides in job_overrides for mix in mixes]
             returned = super().launch(jobs, initial_job_idx)
             self.write(folder)
         except (ValueError, OSError, ImportError, subprocess.SubprocessError) as error:
@@ -60,12 +58,7 @@ class CardLauncher(ProcessLauncher):
             log.warning("no run has finished; %s is not written", folder)
             return
         has_baseline = any("elmo.mix=none" in each.overrides for each in finished)
-        report = {
-            "runs": ARCHIVE,
-            "columns": "elmo.mix",
-            "baseline": "none" if has_baseline else "null",
-            "output": f"[{','.join(REPORTS)}]",
-        }
+        baseline, output = "none" if has_baseline else "null", f"[{','.join(REPORTS)}]"
         # A run that failed before it began has left nothing to keep.
         kept = [path for path, one in runs.items() if one.is_done or (path / "run.json").is_file()]
         run_folders = ",".join(quoted(str(path)) for path in kept)
@@ -73,7 +66,8 @@ class CardLauncher(ProcessLauncher):
         with scratch_path(folder) as part:
             part.mkdir()
             self._run_job(part, "archive", runs=f"[{run_folders}]", output=ARCHIVE)
-            self._run_job(part, "report", **report)
+            report = {"columns": "elmo.mix", "baseline": baseline, "output": output}
+            self._run_job(part, "report", runs=ARCHIVE, **report)
             for name in OWN:
                 (part / name).replace(folder / name)
         log.info("written, ready to share: %s", folder)
@@ -86,11 +80,9 @@ class CardLauncher(ProcessLauncher):
         subprocess.run(command, cwd=folder, env=self.environment(None) | cache, check=True)
 
 
-def card_folder(configs: Sequence[DictConfig]) -> Path:
+def card_folder(config: DictConfig) -> Path:
     """Return the folder to share; raises ValueError if it contains other files."""
-    names = dict.fromkeys(str(config.encoder.name) for config in configs)
-    path = Path(configs[0].out or Path(configs[0].outputs_dir, "card", "+".join(names)))
-    path = path.expanduser()
+    path = Path(config.out or Path(config.outputs_dir, "card", config.encoder.name)).expanduser()
     present = {each.name for each in path.iterdir()} if path.exists() else set()
     if others := present - {*OWN} if ARCHIVE in present else present:
         raise ValueError(
@@ -98,11 +90,6 @@ def card_folder(configs: Sequence[DictConfig]) -> Path:
             "another folder"
         )
     return path.absolute()
-
-
-def _encoder(config: DictConfig) -> str:
-    """Return the settings of the encoder as text; its name may be that of several."""
-    return OmegaConf.to_yaml(config.encoder, resolve=True)
 
 
 def mixes_of(config: DictConfig) -> list[list[str]]:
@@ -117,12 +104,8 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
         return [[]]
     config = config.copy()
     config.elmo.adapt = False  # adapting does not change the number of layers
-    try:
-        with offline() if config.dry_run else nullcontext():
-            layers = encoders.encoder(config).num_layers
-    except NotHereError:
-        log.info("Each further layer of the encoder is one more run.")
-        layers = 2
+    with offline() if config.dry_run else nullcontext():
+        layers = encoders.encoder(config).num_layers
     # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
     single_layers = [*range(layers - 1), "top"] if layers > 1 else []
     return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]

@@ -22,9 +22,9 @@ from .portable import OVERRIDES, overrides, portable
 from .read import BEGUN, ENDED, Run, text
 
 SUFFIX = ".tar.xz"
-COMMAND, CURVES = OVERRIDES.as_posix(), "metrics.csv"
+COMMAND = OVERRIDES.as_posix()
 COUNTS = ("counts/dev.npz", "counts/test.npz", "counts/train.npz")
-FILES = (COMMAND, *COUNTS, CURVES, ENDED)  # of a finished run, in order
+FILES = (COMMAND, *COUNTS, "metrics.csv", ENDED)  # of a finished run, in order
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # name of a run's folder
 LONGEST = 100  # characters of its first part
 UNPACKED_FREE = 1 << 28  # bytes that any archive may unpack to
@@ -88,11 +88,9 @@ def _json(content: Any) -> bytes:
 
 def _arrays(path: Path) -> bytes:
     """Return the same arrays as an uncompressed .npz."""
-    arrays: dict[str, Any] = {
-        name: _smallest(array) for name, array in sorted(read_arrays(path).items())
-    }
-    file = BytesIO()
-    np.savez(file, **arrays)
+    file, arrays = BytesIO(), sorted(read_arrays(path).items())
+    smallest: dict[str, Any] = {name: _smallest(array) for name, array in arrays}
+    np.savez(file, **smallest)
     return file.getvalue()
 
 
@@ -102,10 +100,8 @@ def _smallest(array: np.ndarray) -> np.ndarray:
     >>> _smallest(np.array([0.0, 255.0])).dtype, _smallest(np.array([0.1])).dtype
     (dtype('uint8'), dtype('float64'))
     """
-    if array.dtype == np.uint64:
-        return array
     with np.errstate(invalid="ignore", over="ignore"):
-        smaller = (array.astype(dtype) for dtype in SMALL)
+        smaller = (array.astype(dtype) for dtype in SMALL if array.dtype != np.uint64)
         return next((each for each in smaller if (each == array).all()), array)
 
 

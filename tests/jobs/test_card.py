@@ -11,7 +11,6 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench.config import inputs, launcher
-from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs import card
 from elmo_bench.runs import Result, as_baseline, begin, collect, is_baseline, write_result
 from tests import conftest
@@ -103,17 +102,6 @@ def test_a_folder_to_share(run_card, tmp_path):
     assert "80.00" in (out / "README.md").read_text()
 
 
-def test_encoders_of_one_name_have_their_own_layers(run_card, tmp_path, monkeypatch):
-    monkeypatch.setattr(card.CardLauncher, "write", lambda *_: None)
-    sizes = {"cell_size": 8, "projection_size": 4, "filters": ((1, 4),)}
-    own = ["task=ner", "encoder=files"]
-    for count in (1, 2):
-        bilm = BiLm(Options(**sizes, num_layers=count))
-        save(bilm, tmp_path / str(count) / "weights.safetensors")
-    deep, shallow = ([*own, f"encoder.dir={tmp_path}/{count}"] for count in (2, 1))
-    assert run_card(deep, shallow) == [*MIXES, "elmo.mix=all", "elmo.mix=0", "elmo.mix=top"]
-
-
 def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
     """The same command runs it again, and no other."""
     jobs = []
@@ -137,3 +125,5 @@ def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
         run_card(own)
     with pytest.raises(CompactHydraException, match="encoder=none has no layers"):
         run_card(["task=ner", "encoder=none"])
+    with pytest.raises(CompactHydraException, match="a card is of one encoder"):
+        run_card(TASK, ["task=ner", "encoder=wiki"])
