@@ -3,7 +3,6 @@ encoder, data, vocabulary, model, module; then the layer store.
 """
 
 import inspect
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -28,15 +27,12 @@ from .inputs import instantiate
 from .task_format import reader, task_format
 from .word_vectors import read_word_vectors
 
-log = logging.getLogger(__name__)
-
 
 class Parts(NamedTuple):
     """What a run is built of; `vectors` are the pretrained ones of words."""
 
     elmo: Elmo
     data: TaskData
-    vocab: Vocab
     vectors: Mapping[str, np.ndarray]
     module: TaskModule
 
@@ -46,8 +42,7 @@ def parts(cfg: DictConfig, files: Mapping[str, Path] | None = None) -> Parts:
     mixes, examples = elmo(cfg), data(cfg, files)
     examples.vocab, word_vectors = vocab(cfg, examples)
     task_model = model(cfg, examples.vocab, word_vectors, mixes)
-    built = module(cfg, task_model, examples.vocab)
-    return Parts(mixes, examples, examples.vocab, word_vectors, built)
+    return Parts(mixes, examples, word_vectors, module(cfg, task_model, examples.vocab))
 
 
 def elmo(cfg: DictConfig) -> Elmo:
@@ -79,12 +74,6 @@ def data(
     own unless `read` is given; `vocab` is that of a model that has been trained.
     """
     files = files or inputs.corpus(cfg)
-    for split in sorted(files.keys() - {"train"}):
-        if "train" in files and files[split].samefile(files["train"]):
-            log.warning(
-                "data.files.%s is the training file: its figures say how well the model remembers",
-                split,
-            )
     return TaskData(
         files,
         read=read or {split: reader(cfg, split) for split in inputs.SPLITS},
@@ -159,9 +148,8 @@ def store(cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device) -> 
     """Build or open the store with the layers of all sentences, including those that `fraction`
     leaves out; None if the encoder should run on each batch. The encoder computes on `device`.
     """
-    reads_little = "limit_train_batches" in cfg.trainer  # trainer=smoke
-    if reads_little or not is_stored(cfg.store.mode, elmo):
-        return None
+    if "limit_train_batches" in cfg.trainer or not is_stored(cfg.store.mode, elmo):
+        return None  # trainer=smoke reads little
     limit = cfg.store.max_bytes
     return build_store(
         elmo.encoder,

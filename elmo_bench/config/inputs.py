@@ -144,6 +144,12 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
             f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no "
             f"{missing[0]} file; give one"
         )
+    for split in sorted(paths.keys() - {"train"}):
+        if "train" in paths and paths[split].samefile(paths["train"]):
+            log.warning(
+                "data.files.%s is the training file: its figures say how well the model remembers",
+                split,
+            )
     return paths
 
 

@@ -62,8 +62,7 @@ class ScalarMix(nn.Module):
         self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
         """Mix the layers `self.layers`, given in that order."""
-        kind = chosen.device.type
-        with torch.autocast(kind, enabled=False):  # sums over a batch, and over layers
+        with torch.autocast(chosen.device.type, enabled=False):  # sums over a batch and over layers
             return torch.einsum("l,lbtd->btd", self.gamma * self.shares, self.normed(chosen, mask))
 
     def normed(

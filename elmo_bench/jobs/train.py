@@ -123,7 +123,7 @@ def _content(
     sizes = ", ".join(f"{len(part)} {split}" for split, part in parts.data.examples.items())
     size = f"{parameters['trainable']:,} trainable parameters"
     log.info("%s on %s: %s examples; %s", cfg.task.name, cfg.data.name, sizes, size)
-    model = checkpoint.describe(cfg, parts.vocab, parts.vectors, parts.module)
+    model = checkpoint.describe(cfg, parts.data.vocab, parts.vectors, parts.module)
     return {checkpoint.KEY: model | {"run": about(asked) | {"parameters": parameters}}}
 
 

@@ -73,14 +73,13 @@ class TaskData(pl.LightningDataModule):
     ) -> None:
         super().__init__()
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
-        # Epoch and number of its batches done when training starts; set to resume.
-        self.start = 0, 0
+        self.start = 0, 0  # epoch, and batches of it done, when training starts; set to resume
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
         if overfit is not None:
             few = _draw(self.examples["train"], 1.0, seed)[:overfit]
             self.examples = {"train": few, "dev": few}
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
-        self.vocab = vocab  # None until that of these examples is built
+        self.vocab: Any = vocab  # None until that of these examples is built
         self.add_inputs: Callable[[Tokens], Tokens] | None = None  # set by `feed`
         if vocab is None:
             labels = {label for example in self.examples["train"] for label in example.labels}
