@@ -22,7 +22,7 @@ from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
-from elmo_bench.config.check import expand_home, faults
+from elmo_bench.config.check import check, expand_home
 from elmo_bench.config.inputs import as_run, quoted
 from elmo_bench.files import write_json, write_text
 from elmo_bench.report import SETTINGS, Tables, as_list, build_tables
@@ -173,8 +173,7 @@ def _command(settings: Sequence[str]) -> Iterator[DictConfig]:
     try:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             whole = hydra.compose("config", [*settings], return_hydra_config=True)
-        if wrong := faults(whole):
-            raise ValueError("\n".join(wrong))
+        check(whole)
         if whole.hydra.mode == RunMode.MULTIRUN:
             raise ValueError(
                 f"{' '.join(settings)}: a sweep starts several runs, which only the command line "

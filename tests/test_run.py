@@ -25,13 +25,8 @@ from elmo_bench.runs import read_counts
 from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
-SMALL = [
-    "encoder=none",
-    "data.size=4",
-    "rnn.hidden_size=4",
-    "task.model.hidden_size=4",
-    "fit.batch_size=4",
-]
+SMALL = ["encoder=none", "data.size=4", "fit.batch_size=4"]
+SMALL += ["rnn.hidden_size=4", "task.model.hidden_size=4"]
 
 
 def run(*arguments, cwd=ROOT, env=os.environ, timeout=300):
@@ -75,13 +70,8 @@ def test_answers_without_torch(arguments):
         "heavy = {'torch', 'pytorch_lightning', 'wandb', 'h5py'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-    )
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "elmo" in done.stdout
 
@@ -103,13 +93,8 @@ def test_a_typo(tmp_path, argument, key):
 
 
 def test_a_failed_run_says_why_and_leaves_it(tmp_path):
-    done = run(
-        "encoder=none",
-        "vocab.vectors=nowhere.txt",
-        f"hydra.run.dir={tmp_path}/run",
-        f"cache_dir={tmp_path}",
-        "data.size=2",
-    )
+    folders = [f"hydra.run.dir={tmp_path}/run", f"cache_dir={tmp_path}"]
+    done = run("encoder=none", "vocab.vectors=nowhere.txt", "data.size=2", *folders)
     assert done.returncode != 0
     assert "vocab.vectors=nowhere.txt: no such file" in done.stderr
     assert "Traceback" not in done.stderr
@@ -201,12 +186,8 @@ def test_no_process_outlives_the_first(tmp_path):
 
 def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_success(tmp_path):
     folder = tmp_path / "a" / "run"
-    settings = [
-        f"run_dir={folder}",
-        f"hydra.run.dir={tmp_path}/hydra",
-        "encoder=mini",
-        f"output={tmp_path}/weights.hdf5",
-    ]
+    settings = [f"run_dir={folder}", f"hydra.run.dir={tmp_path}/hydra", "encoder=mini"]
+    settings += [f"output={tmp_path}/weights.hdf5"]
     done = run("job=export", *settings, "encoder.weights=nowhere.hdf5")
     assert done.returncode != 0
     assert (folder / "error.txt").is_file()
@@ -267,27 +248,14 @@ def test_three_ways_to_fail(tmp_path):
     for name, content in kinds.items():
         (tmp_path / "kind" / f"{name}.yaml").write_text(f"# @package _global_\n{content}\n")
     (tmp_path / "mine.yaml").write_text("defaults: [config, _self_]\nfit: {max_epochs: 1}\n")
-    sweep = [
-        "--config-dir",
-        str(tmp_path),
-        "--config-name",
-        "mine",
-        "-m",
-        f"+kind={','.join(kinds)}",
-    ]
-    folders = [
-        f"hydra.sweep.dir={tmp_path}/sweep",
-        f"cache_dir={tmp_path}",
-        "hydra.launcher.n_jobs=2",
-    ]
+    sweep = ["--config-dir", str(tmp_path), "--config-name", "mine", "-m"]
+    sweep += [f"+kind={','.join(kinds)}", "hydra.launcher.n_jobs=2"]
+    folders = [f"hydra.sweep.dir={tmp_path}/sweep", f"cache_dir={tmp_path}"]
     done = run(*sweep, *SMALL, *folders, env=os.environ | {"COLUMNS": "300"})
     assert done.returncode != 0
     assert "3 of 4 runs did not finish. To run them:\npython " in done.stderr
-    table = {
-        row[2].rpartition("=")[2]: row[3:6]
-        for line in done.stdout.splitlines()
-        if len(row := [*map(str.strip, line.split("│"))]) > 5
-    }
+    rows = [[*map(str.strip, line.split("│"))] for line in done.stdout.splitlines()]
+    table = {row[2].rpartition("=")[2]: row[3:6] for row in rows if len(row) > 5}
     assert {name: row[0] for name, row in table.items()} == {
         name: "done" if name == "fine" else "failed" for name in kinds
     }
@@ -300,12 +268,8 @@ def test_three_ways_to_fail(tmp_path):
 @pytest.mark.slow
 def test_several_devices_in_a_sweep(tmp_path):
     """A run of one process and one of two measure every example once."""
-    devices = [
-        "trainer=ddp",
-        "trainer.accelerator=cpu",
-        "trainer.devices=1,2",
-        "hydra.mode=MULTIRUN",
-    ]
+    devices = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1,2"]
+    devices += ["hydra.mode=MULTIRUN"]
     folders = [f"cache_dir={tmp_path}", f"hydra.sweep.dir={tmp_path}/sweep"]
     done = run(*SMALL, *devices, *folders, "fit.max_epochs=1")
     assert done.returncode == 0, done.stderr
@@ -325,23 +289,14 @@ def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
     (tmp_path / "failing.py").write_text(fails)
     (tmp_path / "error.txt").write_text("of yesterday")
     os.utime(tmp_path / "error.txt", (0, 0))
-    settings = [
-        *SMALL,
-        "trainer=ddp",
-        "trainer.accelerator=cpu",
-        "+task.callbacks=[{_target_: failing.Fails}]",
-    ]
+    settings = [*SMALL, "trainer=ddp", "trainer.accelerator=cpu"]
+    settings += ["+task.callbacks=[{_target_: failing.Fails}]", f"cache_dir={tmp_path}"]
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    done = run(
-        *settings,
-        f"cache_dir={tmp_path}",
-        f"hydra.run.dir={tmp_path}",
-        env=os.environ | {"PYTHONPATH": path},
-    )
+    environment = os.environ | {"PYTHONPATH": path}
+    done = run(*settings, f"hydra.run.dir={tmp_path}", env=environment)
     assert done.returncode != 0
-    assert (
-        (tmp_path / "error.txt").read_text().endswith("ValueError: the second process says why\n")
-    )
+    said = (tmp_path / "error.txt").read_text()
+    assert said.endswith("ValueError: the second process says why\n")
 
 
 @pytest.mark.slow
@@ -387,11 +342,8 @@ def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
     command = ["job=evaluate", f"checkpoint={tmp_path}/run/best.ckpt", "data.labels={PER: PER}"]
     again = run(*command, f"{folder}/again")
     assert again.returncode == 0, again.stderr
-    metrics = [
-        json.loads((tmp_path / name / "result.json").read_text())["metrics"]
-        for name in ("run", "again")
-    ]
-    assert metrics[1]["test/f1"] == metrics[0]["test/f1"]
+    results = [json.loads((tmp_path / f"{x}/result.json").read_text()) for x in ("run", "again")]
+    assert results[1]["metrics"]["test/f1"] == results[0]["metrics"]["test/f1"]
     (tmp_path / "test.txt").unlink()
     gone = run(*command, f"{folder}/gone")
     assert "data.files.test: no file" in gone.stderr

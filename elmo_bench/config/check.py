@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,20 +53,17 @@ class Check(Callback):
     writes no file. `--dry-run` ends here, and `resume=true` finds the folder of an earlier run.
     """
 
-    def __init__(self) -> None:
-        self.is_done = False
-
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        _end_if_wrong(config)
-        self.is_done = True
-        expand_home(config)
-        if config.dry_run:
-            lines = [*dry_run_lines([config]), "The settings are valid; nothing was run."]
-            sys.stdout.write("\n".join(lines) + "\n")
-            sys.exit()
-        if folder := earlier_run(config):
-            sys.stdout.write(f"continuing in {folder}\n")
-            config.hydra.run.dir = str(folder)
+        with _ending():
+            check(config)
+            expand_home(config)
+            if config.dry_run:
+                lines = [*dry_run_lines([config]), "The settings are valid; nothing was run."]
+                sys.stdout.write("\n".join(lines) + "\n")
+                sys.exit()
+            if folder := earlier_run(config):
+                sys.stdout.write(f"continuing in {folder}\n")
+                config.hydra.run.dir = str(folder)
         try:
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -78,8 +76,8 @@ class Check(Callback):
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """For sweeps with other launchers, whose runs do not trigger `on_run_start`."""
-        if not self.is_done:
-            _end_if_wrong(config)
+        with _ending():
+            check(config)
 
 
 def expand_home(cfg: DictConfig) -> None:
@@ -99,21 +97,24 @@ def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
     """Return lines on what runs would read, keep and take; exits if something cannot be read."""
     from elmo_bench.config import dry_run  # imports torch
 
-    try:
+    with _ending():
         return dry_run.lines(configs)
-    except Exception as error:  # Hydra would only warn, and continue
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Exit with an exception's message; Hydra would turn that of a callback into a warning."""
+    try:
+        yield
+    except Exception as error:
         is_said = isinstance(error, ValueError | OSError | ImportError)
         sys.exit(str(error) if is_said else f"{type(error).__name__}: {error}")
 
 
-def _end_if_wrong(config: DictConfig) -> None:
-    """Exit if a setting is wrong; Hydra would turn an exception of a callback into a warning."""
-    try:
-        wrong = faults(config)
-    except Exception as error:
-        wrong = [f"the settings cannot be checked: {type(error).__name__}: {error}"]
-    if wrong:
-        sys.exit("\n".join(wrong))
+def check(config: DictConfig) -> None:
+    """Raise ValueError, with a line for each setting that is wrong."""
+    if wrong := faults(config):
+        raise ValueError("\n".join(wrong))
 
 
 def faults(cfg: DictConfig) -> list[str]:
@@ -125,12 +126,12 @@ def faults(cfg: DictConfig) -> list[str]:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
     job, given = str(OmegaConf.select(cfg, "job.name")), overridden(cfg)
     section = JOBS.get(job, Run)
-    named = keys(section)
-    missing = [key for key, value in leaves(raw) if value == MISSING and key in named]
-    found = [Fault(key, MISSING, "missing") for key in missing]
-    for fault in _of_section(section, resolved):  # a user's job has settings of its own
-        if job in JOBS or fault.kind != "extra_forbidden" or "." in fault.key:
-            found.append(fault)
+    missing = [key for key, value in leaves(raw) if value == MISSING and key in keys(section)]
+    found = [Fault(key, MISSING, "missing") for key in missing] + [
+        fault
+        for fault in _of_section(section, resolved)  # a user's job has settings of its own
+        if job in JOBS or fault.kind != "extra_forbidden" or "." in fault.key
+    ]
     if not (wrong := wrong + _in_words(found, raw, given)):  # classes are slow to import
         parts = {key.partition(".")[0] for key in given} if job in WITHOUT_A_MODEL else resolved
         classes = {part: node for part, node in resolved.items() if part in parts}
@@ -181,10 +182,8 @@ def _of_classes(node: Mapping[str, Any], prefix: str = "") -> Iterator[Fault]:
         try:
             arguments = _arguments(target)
         except Exception as error:  # importing a user's module may raise any error
-            cause = str(error.__cause__ or error).partition("\n")[0]
-            yield Fault(
-                f"{prefix}_target_", target, "import", f"but it cannot be imported: {cause}"
-            )
+            reason = f"but it cannot be imported: {error.__cause__ or error}".partition("\n")[0]
+            yield Fault(f"{prefix}_target_", target, "import", reason)
     for name, value in node.items():
         key, hint = f"{prefix}{name}", arguments.get(name)
         if name in HYDRAS:
@@ -229,10 +228,12 @@ def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[
     lines: dict[str, str] = {}
     values = dict(leaves(raw))
     for fault in found:
-        key, kind = fault.key, fault.kind
-        is_read = re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw))
-        is_anothers = key.startswith(("embed.", "rnn.")) and key not in given
-        if not ((kind == "extra_forbidden" and is_read) or (kind == "argument" and is_anothers)):
+        key = fault.key
+        is_ignored = {
+            "extra_forbidden": re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw)),
+            "argument": key.startswith(("embed.", "rnn.")) and key not in given,
+        }
+        if not is_ignored.get(fault.kind):
             while repeated := re.fullmatch(r"\$\{([\w.]+)\}", str(values.get(key))):
                 key = repeated[1]
             lines.setdefault(key, _message(fault, key, values))
@@ -268,14 +269,12 @@ def _options(cfg: DictConfig, group: str) -> set[str]:
     """Return the names of a group's options in folders; "*" beside a package, whose contents Hydra
     alone knows.
     """
-    hydra = composition(cfg)
-    sources = [
-        each
-        for each in (hydra.runtime.config_sources if hydra else ())
-        if each.provider not in ("hydra", "schema")
-    ]
-    names = {path.stem for each in sources for path in Path(each.path, group).glob("*.yaml")}
-    return names | {"*" for each in sources if each.schema == "pkg"}
+    hydra, names = composition(cfg), set[str]()
+    for source in hydra.runtime.config_sources if hydra else ():
+        if source.provider not in ("hydra", "schema"):
+            names |= {path.stem for path in Path(source.path, group).glob("*.yaml")}
+            names |= {"*"} if source.schema == "pkg" else set()
+    return names
 
 
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
@@ -294,10 +293,8 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     task, data, encoder, embed = (config[key] for key in ("task", "data", "encoder", "embed"))
     name, tasks = task["name"], data.get("tasks") or [task["name"]]
     if job in ("train", "evaluate", "adapt") and name not in tasks:
-        yield (
-            f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
-            f"task={name}; data.tasks=[{name}] says that it is, too"
-        )
+        said = f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
+        yield f"{said}task={name}; data.tasks=[{name}] says that it is, too"
     # Schedules read `fit.max_epochs` alone.
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])
@@ -306,10 +303,8 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
         return
     is_bilm = {"options", "weights"} <= encoder.keys() and encoder.get("pretrained", True)
     if config["elmo"]["adapt"] and not is_bilm and not is_baseline(config):
-        yield (
-            f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM: "
-            "elmo.adapt=false reads it as it is"
-        )
+        said = f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM"
+        yield f"{said}: elmo.adapt=false reads it as it is"
     has_words = config["vocab"]["vectors"] or embed.get("word_dim", 1) or "char_dim" in embed
     if is_baseline(config) and not has_words:
         yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"

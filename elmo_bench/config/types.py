@@ -10,14 +10,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 # What pydantic calls a value of JSON, and how a config has it.
-WORDS = {
-    "a valid array": "a list",
-    "an object": "{KEY:VALUE}",
-    "a valid boolean": "true or false",
-    "a valid integer": "an integer",
-    "a valid ": "a ",
-    "False": "false",
-}
+WORDS = {"a valid array": "a list", "an object": "{KEY:VALUE}", "a valid boolean": "true or false"}
+WORDS |= {"a valid integer": "an integer", "a valid ": "a ", "False": "false"}
 
 
 def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig
 
-from elmo_bench.files import Bars
+from elmo_bench.files import watched
 from elmo_bench.text import forms, read_vectors
 
 from . import inputs
@@ -26,9 +26,8 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
     wanted = {form for word in words for form in forms(word, lowercase)}
     parts = []
     for path in files:
-        with Bars() as bars:  # a file may have millions of lines
-            watch = partial(bars.track, description="vocab.vectors, lines")
-            rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
+        watch = partial(watched, description="vocab.vectors, lines")  # maybe millions
+        rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
         parts.append((rows, table))
         if not rows:
             raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")

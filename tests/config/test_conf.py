@@ -21,7 +21,7 @@ PAPER = {
     for path in sorted(CONF.glob("sweep/*[0-9].yaml"))
 }
 TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
-RESULTS = sorted(path.stem for path in CONF.glob("results/*.yaml"))
+EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
 FINETUNE = [recipe for recipe in RECIPES if recipe.startswith("finetune_")]
 ONLY_WITH = {
@@ -94,8 +94,8 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
     assert without.task == composed("data=wikigold", f"task={task}").task
 
 
-@pytest.mark.parametrize("corpus", RESULTS)
-def test_a_corpus_of_the_results_is_a_whole_setting(corpus):
+@pytest.mark.parametrize("corpus", EXPERIMENTS)
+def test_an_experiment_is_a_whole_setting(corpus):
     """It says which task, and trains for no more epochs than the task does."""
     cfg = composed(f"experiment={corpus}")
     data = cfg.data.name.removesuffix("_subset")

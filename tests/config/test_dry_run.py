@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from elmo_bench.config.check import dry_run_lines, faults
-
-from .command_lines import composed
+from tests import conftest
 
 GOOD = "".join(f"Ann{number} X X B-PER\nsleeps X X O\n\n" for number in range(3))
 
@@ -35,7 +34,7 @@ def dry_run(folder, command):
     """The lines of a dry run; a refusal ends it with SystemExit."""
     arguments = [part.format(d=folder) for part in command.split()]
     arguments += ["dry_run=true", f"cache_dir={folder}/cache", f"outputs_dir={folder}/outputs"]
-    config = composed(*arguments)
+    config = conftest.composed(*arguments, whole=True)
     assert faults(config) == []
     return "\n".join(dry_run_lines([config]))
 

@@ -22,24 +22,25 @@ CLASSES = {f"task.read.{split}.classes": 2 for split in ("train", "dev", "test")
     ("command", "expected"),
     [
         (
-            "task=coref data=ontonotes5",
-            {"rnn.hidden_size": 200, "rnn.dropout": 0.0, "elmo.dropout": 0.5, "elmo.l2": 0.0}
+            "task=coref data=ontonotes5 rnn.dropout=0.25",
+            {"rnn.hidden_size": 200, "rnn.dropout": 0.25, "elmo.dropout": 0.5, "elmo.l2": 0.0}
             | {"elmo.at": ["input"], "embed.char_dim": 8, "task.batch_size": 1}
             | {"task.model.max_width": 10, "task.model.spans_per_word": 0.4}
             | {"task.model.max_antecedents": 250},
         ),
         (
-            "task=snli data=snli",
+            "task=snli data=snli task.model.l2=0",
             {"elmo.norm": "batch", "rnn.hidden_size": 300, "elmo.at": ["input", "output"]}
-            | {"embed._target_": "elmo_bench.nn.Words"},
+            | {"embed._target_": "elmo_bench.nn.Words", "task.model.l2": 0},
         ),
         (
-            "task=squad data=squad1",
-            {"rnn._target_": "elmo_bench.nn.BiGru", "elmo.at": ["input", "output"], **CHARS},
+            "task=squad data=squad1 rnn=bilstm elmo.at=[input] task.callbacks.0.decay=0.9",
+            {"rnn._target_": "elmo_bench.nn.BiLstm", "elmo.at": ["input"], **CHARS}
+            | {"task.callbacks[0].decay": 0.9},
         ),
         (
-            "task=srl data=ontonotes5",
-            {"embed._target_": "elmo_bench.nn.Words", "elmo.l2": 0.001}
+            "task=srl data=ontonotes5 embed=words_chars",
+            {"embed._target_": "elmo_bench.nn.WordsChars", "elmo.l2": 0.001}
             | {"trainer.gradient_clip_algorithm": "value"},
         ),
         (
