@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.files import one_of
 from elmo_bench.text import Case, forms, read_vectors
 
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
@@ -90,7 +89,6 @@ def load(
             "encoder.vectors is empty: give a file of word vectors (GloVe, word2vec, fastText's "
             ".vec): encoder.vectors=FILE"
         )
-    one_of("encoder.lowercase", lowercase, (True, False, "fallback"))
     words, table = read_vectors(Path(vectors).expanduser())
     if not words:
         raise ValueError(f"{vectors}: no vectors in this file")

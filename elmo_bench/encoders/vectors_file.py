@@ -56,8 +56,6 @@ def write_vectors(output: Path, pieces: Pieces, purpose: Mapping[str, Any], inde
 def _done(part: Path, purpose: Mapping[str, Any]) -> tuple[int, Any]:
     """Return how many sentences of a part file are complete, and the digest of their arrays."""
     digest = hashlib.sha256()
-    if not part.is_file():
-        return 0, digest
     try:
         with h5py.File(part, "r") as file:
             done, expected = str(file.attrs[COMPLETE]).split(" ")
@@ -69,7 +67,8 @@ def _done(part: Path, purpose: Mapping[str, Any]) -> tuple[int, Any]:
             return int(done), digest
     except Exception as error:  # a damaged file causes many types of errors
         log.debug("%s: %s", part, error)
-    log.warning("%s is damaged, or of another input, encoder or setting: starting again", part)
+    if part.is_file():
+        log.warning("%s is damaged, or of another input, encoder or setting: starting again", part)
     return 0, hashlib.sha256()
 
 

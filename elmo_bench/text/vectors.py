@@ -29,7 +29,6 @@ class Vector(NamedTuple):
     source: str
     word: str
     numbers: bytes
-    width: int
 
 
 def read_vectors(
@@ -47,7 +46,7 @@ def read_vectors(
     invalid vector of a wanted word, a line with another number of fields than the first, or another
     number of vectors than a first line "count width" says.
     """
-    path, words, table, width = Path(path), list[str](), bytearray(), 1
+    path, words, table = Path(path), list[str](), bytearray()
     if path.name.removesuffix(".gz").endswith(".bin"):
         raise ValueError(
             f"{path}: binary vectors are not read: of fastText use the .vec file; gensim's "
@@ -56,13 +55,13 @@ def read_vectors(
         )
     vectors = _vectors(path, wanted, watch)
     while some := [*islice(vectors, LINES)]:
+        floats = _floats(some)
         if not words:
-            width = some[0].width
-            table += bytes(4 * width)
+            table += bytes(floats.nbytes // len(some))
         words += [vector.word for vector in some]
-        table += _floats(some).tobytes()
+        table += floats.tobytes()
     rows = {word: row for row, word in enumerate(words, 1)}
-    return rows, np.frombuffer(table or bytearray(4), np.float32).reshape(-1, width)
+    return rows, np.frombuffer(table or bytearray(4), np.float32).reshape(len(words) + 1, -1)
 
 
 def _vectors(
@@ -84,7 +83,8 @@ def _vectors(
             is_other = wanted is not None and line[: line.find(b" ")] not in beginnings
             if not is_other or line.count(b" ") != blanks:
                 vector = _parted(line, width, source)
-                width, blanks = vector.width, line.count(b" ") if blanks < 0 else blanks
+                width = width or vector.numbers.count(b" ") + 1
+                blanks = line.count(b" ") if blanks < 0 else blanks
                 if wanted is None or vector.word in wanted:
                     yield vector
     if expected not in (None, count):
@@ -109,21 +109,21 @@ def _parted(line: bytes, width: int, source: str) -> Vector:
             f"{source}: a vector of {fields} numbers, but a line must be a word and "
             f"{width or 'its'} numbers, separated by single spaces or tabs"
         )
-    return Vector(source, decode(word, source), numbers, width)
+    return Vector(source, decode(word, source), numbers)
 
 
 def _floats(vectors: Sequence[Vector]) -> np.ndarray:
     """Convert numbers. Raises ValueError, with file and line, for what is no number, or beyond
     float32.
     """
+    joined = b" ".join(vector.numbers for vector in vectors)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # numpy warns of non-numbers
-            joined = b" ".join(vector.numbers for vector in vectors)
             floats = np.fromstring(joined, dtype=np.float32, sep=" ")
     except (DeprecationWarning, ValueError):
         floats = np.array([np.nan])
-    if not np.isfinite(floats).all() or len(floats) != sum(vector.width for vector in vectors):
+    if not np.isfinite(floats).all() or len(floats) <= joined.count(b" "):
         for vector in vectors:
             for value in vector.numbers.split(b" "):
                 if not NUMBER.fullmatch(value) or abs(float(value)) > LARGEST:

@@ -120,8 +120,6 @@ def test_settings_that_may_not_be(tmp_path):
         load(None)
     with pytest.raises(FileNotFoundError, match=r"v\.txt: no such file"):
         load(tmp_path / "v.txt")
-    with pytest.raises(ValueError, match=r"encoder\.lowercase=falback, but it must be True, False"):
-        load(tmp_path / "v.txt", lowercase="falback")  # before the file is read
 
 
 def vectors_of_words(path):
