@@ -37,6 +37,7 @@ TRACE, EDITED = "-NONE-", "EDITED"  # the leaves and phrases of the trees that n
 NOTHING = [("nullp", "XX")]  # the word and the tag of a tree that has only these
 _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may contain other white space
 _GAP = re.compile(r"[ \t]+")
+_ROW = re.compile(r"(?!#)[ \t]*[^ \t]")
 
 Leaves = list[tuple[str, str]]  # each word of a tree, and its part of speech
 
@@ -123,7 +124,7 @@ def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[
     Where the parts of speech of a sentence are not those of its tree, `differing` gets its place.
     """
     trees, number = _trees(parse), 0
-    for is_sentence, lines in groupby(read_lines(skeleton), _is_row):
+    for is_sentence, lines in groupby(read_lines(skeleton), lambda line: bool(_ROW.match(line[1]))):
         block = [(f"{skeleton}:{line}", _GAP.split(text.strip(" \t"))) for line, text in lines]
         if not is_sentence:
             yield from ([row] for _, row in block)
@@ -147,10 +148,6 @@ def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[
         yield [row for _, row in block]
     if any(True for _ in trees):
         log.warning("%s has more trees than %s has sentences (%d)", parse, skeleton, number)
-
-
-def _is_row(line: tuple[int, str]) -> bool:
-    return bool(line[1].strip(" \t")) and not line[1].startswith("#")
 
 
 def _trees(path: Path) -> Iterator[Leaves]:

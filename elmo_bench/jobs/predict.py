@@ -3,8 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from elmo_bench.training.module import TaskModule
 log = logging.getLogger(__name__)
 # The beginning of an earlier output, which differs from that of job=perplexity.
 OWN = r'\s*\{"line": \d+(?!, "tokens": \[[^\n]*"unknown": \[)'
-Parse = Callable[[dict[str, Any], str], Any]
 Records = list[tuple[int, dict[str, Any]]]  # line in the input (from 1), record
 # A line of an annotated file: with tabs, or a word first and its tag last.
 _COLUMNS = re.compile(r".*\t.*|\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
@@ -54,13 +52,9 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     cfg, module, vocab = restore(cfg)
     task = task_format(cfg)
     parse, _ = (required(task, name, "job=predict") for name in ("parse", "render"))
-    files, read = {"test": Path(cfg.input)}, {"test": partial(_parse, parse, records)}
-    data = build.data(cfg, files, read, vocab)
+    examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
+    data = build.data(cfg, {"test": Path(cfg.input)}, {"test": lambda path: examples}, vocab)
     return cfg, module, vocab, records, data
-
-
-def _parse(parse: Parse, records: Records, path: Path) -> Iterator[Any]:
-    return (parse(record, f"{path}:{line}") for line, record in records)
 
 
 def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:

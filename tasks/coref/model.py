@@ -61,9 +61,8 @@ class SpanRanker(nn.Module):
     """Backbone over sentences -> spans -> mention scores -> the best spans -> antecedent scores.
 
     With rnn=bilstm, the LSTM is the standard one; that of Lee et al. (2017) has tied gates, learned
-    initial states and recurrent dropout. With `head_elmo`, the head of a span (a weighted sum over
-    its words) also sums the ELMo vectors of the input. In training, documents are cut to
-    `max_sentences` consecutive sentences.
+    initial states and recurrent dropout. The head of a span is a weighted sum of its words' x_k,
+    without ELMo. In training, documents are cut to `max_sentences` consecutive sentences.
     """
 
     sums_losses = True  # over the documents of a batch
@@ -82,17 +81,14 @@ class SpanRanker(nn.Module):
         feature_dim: Size,
         dropout: Dropout,
         lexical_dropout: Dropout,
-        head_elmo: bool,
     ) -> None:
         super().__init__()
         self.backbone = backbone()
         self.max_width, self.spans_per_word = max_width, spans_per_word
         self.max_antecedents, self.max_sentences = max_antecedents, max_sentences
-        self.lexical_dropout, self.head_elmo = lexical_dropout, head_elmo
+        self.lexical_dropout = lexical_dropout
         self.dropout = nn.Dropout(dropout)
-        elmo_dim = self.backbone.elmo.dim("input") if head_elmo else 0
-        head_dim = cast(int, self.backbone.embed.dim) + elmo_dim
-        span_dim = 2 * self.backbone.dim + feature_dim + head_dim
+        span_dim = 2 * self.backbone.dim + feature_dim + cast(int, self.backbone.embed.dim)
         # No bias: a softmax over words ignores a constant.
         self.head = Scores(self.backbone.dim, 1, bias=False)
         self.width = _table(max_width, feature_dim)
@@ -129,12 +125,11 @@ class SpanRanker(nn.Module):
         backbone = self.backbone
         elmo = backbone.read_elmo(tokens)
         x = F.dropout(backbone.embed(tokens), self.lexical_dropout, self.training)
-        read = torch.cat([x, elmo.input], -1)
-        h = torch.cat([backbone.run(read, tokens), elmo.output], -1)
-        of_heads, h = read if self.head_elmo else x, self.dropout(h)
+        h = backbone.run(torch.cat([x, elmo.input], -1), tokens)
+        h = self.dropout(torch.cat([h, elmo.output], -1))
         lengths, length = torch.from_numpy(tokens.lengths), tokens.mask.shape[1]
         words = to_device((torch.arange(length) < lengths[:, None]).flatten().nonzero()[:, 0], h)
-        return of_heads.flatten(0, 1)[words], h.flatten(0, 1)[words]
+        return x.flatten(0, 1)[words], h.flatten(0, 1)[words]
 
     def _rank(
         self,

@@ -190,16 +190,13 @@ def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> 
     """Raise ValueError unless the rows have the words and predicates of one sentence's examples."""
     expected = [example.predicate[0] for example in sentence if example.predicate]
     predicates = [position for position, row in enumerate(rows) if row.columns[0] != "-"]
-    if len(rows) != len(sentence[0].words) or predicates != expected:
+    count, widths = len(sentence[0].words), {len(row.columns) for row in rows}
+    if (len(rows), predicates, widths) != (count, expected, {1 + len(expected)}):
         raise ValueError(
             f"{path}:{rows[0].line}: a sentence of {len(rows)} words with predicates at "
-            f"{predicates}, but {sentence[0].source} has {len(sentence[0].words)} words and "
-            f"predicates at {expected} (from 0)"
+            f"{predicates} and {sorted(widths)} columns, but {sentence[0].source} has {count} "
+            f"words, predicates at {expected} (from 0), and so {1 + len(expected)} columns"
         )
-    for row in rows:
-        if (width := len(row.columns)) != 1 + len(expected):
-            wrong = f"{width} columns, but it must have one and one for each predicate of"
-            raise ValueError(f"{path}:{row.line}: {wrong} {sentence[0].source}")
 
 
 def parse(record: dict[str, Any], source: str) -> Example:

@@ -27,7 +27,10 @@ CLASSES = {
 }
 UNLABELLED = "-"
 NO_CLASS = -100  # the ignore_index of cross-entropy
-PIECE = re.compile(r"\( *(?P<label>[^() ]*)( +(?P<word>[^() ]+) *\))?|\)|(?P<stray>[^() ]+)")
+# `write` separates its columns by tabs, so words have none.
+PIECE = re.compile(
+    r"\( *(?P<label>[0-4])(?![^() ])( +(?P<word>[^() \t]+) *\))?|\)|(?P<stray>[^() ]+|\()"
+)
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,6 @@ def read(
         if not line.strip(" "):
             continue
         source = f"{path}:{number}"
-        if "\t" in line:  # `write` separates its columns by tabs
-            raise ValueError(f"{source}: a tab, but the words of a tree are separated by spaces")
         words, phrases = parse_tree(line, source)
         for label, start, end in phrases[:1] if min_tokens is None else phrases:
             if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
@@ -100,17 +101,14 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
         empty = closing and unclosed and phrases[unclosed[-1]].start == len(words)
         if piece["stray"] or finished or empty or (closing and not unclosed):
             raise ValueError(
-                f"{source}: {piece[0]!r} at character {piece.start() + 1}, but a line must "
-                "be one phrase, and a phrase (LABEL WORD) or (LABEL PHRASE ...)"
+                f"{source}: {shown(piece[0])} at character {piece.start() + 1}, but a line must be "
+                "one phrase, and a phrase (LABEL WORD) or (LABEL PHRASE ...), without tabs and "
+                "with labels 0 to 4"
             )
         if closing:
             index = unclosed.pop()
             phrases[index] = phrases[index]._replace(end=len(words) - 1)
             continue
-        if piece["label"] not in CLASSES[5]:
-            raise ValueError(
-                f"{source}: label {piece['label']!r}, but it must be one of {sorted(CLASSES[5])}"
-            )
         if piece["word"] is None:
             unclosed.append(len(phrases))
         phrases.append(Span(piece["label"], len(words), len(words)))

@@ -405,7 +405,6 @@ SIZES = {
     "feature_dim": 3,
     "dropout": 0.0,
     "lexical_dropout": 0.0,
-    "head_elmo": False,
 }
 
 
@@ -504,11 +503,9 @@ def test_encode_is_what_the_backbone_does():
     )
 
 
-@pytest.mark.parametrize("head_elmo", [False, True])
-def test_spans_as_a_naive_loop(head_elmo):
-    model, tokens = build(head_elmo=head_elmo).eval(), collate([OWLS], VOCAB).tokens
+def test_spans_as_a_naive_loop():
+    model, tokens = build().eval(), collate([OWLS], VOCAB).tokens
     x, h = model.word_vectors(tokens)
-    assert x.shape[1] == model.backbone.embed.dim + head_elmo * model.backbone.elmo.dim("input")
     real = candidates(tokens.mask.nonzero()[:, 0], 3)
     shares, (starts, widths) = model._shares(h, real), real.nonzero(as_tuple=True)
     mention, features = model._mentions(x, h, real, shares)
