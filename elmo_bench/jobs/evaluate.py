@@ -45,16 +45,20 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
     begun = time.perf_counter()
-    figures = trainer.test(module, data, verbose=False)[0]
+    figures = trainer.test(module, data, verbose=False)[0].items()
     ended = time.perf_counter()
-    metrics = {f"{cfg.split}/{name.removeprefix('test/')}": figures[name] for name in figures}
+    metrics = {f"{cfg.split}/{name.removeprefix('test/')}": value for name, value in figures}
     if trainer.is_global_zero:
         folder, examples = Path(cfg.run_dir), data.examples["test"]
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
         write_predictions(path, examples, module, task_format(cfg).write)
         write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
-        speed = len(examples) / (ended - begun)
-        _write(cfg, file, module, metrics, seconds=ended - started, speed=speed)
+        measured = {
+            "metrics": metrics,
+            "seconds": {"total": ended - started, "training": 0.0},
+            "examples_per_second": len(examples) / (ended - begun),
+        }
+        _write(cfg, file, module, measured)
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
         )
@@ -77,15 +81,7 @@ def _data(cfg: DictConfig, module: TaskModule, vocab: Vocab) -> tuple[Path, Task
     return file, build.data(cfg, {"test": file}, {"test": read}, vocab)
 
 
-def _write(
-    cfg: DictConfig,
-    file: Path,
-    module: TaskModule,
-    metrics: dict[str, float],
-    *,
-    seconds: float,
-    speed: float,
-) -> None:
+def _write(cfg: DictConfig, file: Path, module: TaskModule, measured: dict[str, Any]) -> None:
     """Write `result.json` with the figures of this split and the training run's config, inputs and
     parameters, since `module` lacks frozen vectors.
     """
@@ -94,13 +90,11 @@ def _write(
     result = Result(
         task=cfg.task.name,
         seed=config.seed,
-        metrics={name: float(value) for name, value in metrics.items()},
         mix=module.mix(),
         parameters=run["parameters"],
-        seconds={"total": seconds, "training": 0.0},
         epochs=0,
-        examples_per_second=speed,
         device=device_name(module),
+        **measured,
     )
     paths = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
     hashes = hash_files(paths)

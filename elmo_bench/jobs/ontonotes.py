@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from elmo_bench.files import Bars, atomic, find_files
+from elmo_bench.report.result import print_line
 from elmo_bench.text import MIN_COLUMNS, NO_WORD, read_lines
 
 log = logging.getLogger(__name__)
@@ -59,9 +60,7 @@ def ontonotes(cfg: DictConfig) -> dict[str, Counter[str]]:
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = stack.enter_context(atomic(path))
             counts[name] = _write(bars.track(skeletons, description=name), ldc, scratch, name)
-    Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(
-        json.dumps(counts, indent=1)
-    )
+    print_line(json.dumps(counts, indent=1))
     return counts
 
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 
 from elmo_bench.config import build
 from elmo_bench.config.task_format import reader, required, task_format
+from elmo_bench.report.result import print_line
 
 
 def score(cfg: DictConfig) -> dict[str, float]:
@@ -16,7 +16,7 @@ def score(cfg: DictConfig) -> dict[str, float]:
     Raises ValueError for a gold file without examples, and the errors of the task's readers.
     """
     figures = check(cfg)
-    Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
+    print_line(json.dumps(figures))
     return figures
 
 

@@ -1,4 +1,5 @@
 from .attention import (
+    Scores as Scores,
     attend as attend,
     masked_max as masked_max,
     masked_mean as masked_mean,
@@ -18,5 +19,4 @@ from .rnn import (
     ReluBiLstm as ReluBiLstm,
     variational_dropout as variational_dropout,
 )
-from .scores import Scores as Scores
 from .tokens import Tokens as Tokens, to_device as to_device, tokens as tokens

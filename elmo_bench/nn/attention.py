@@ -1,11 +1,24 @@
-"""Attention and pooling (mean, maximum) over the tokens of a sequence.
+"""Linear scores, and attention and pooling (mean, maximum) over the tokens of a sequence.
 
-Axes: B batch, N query tokens, M key tokens, H features.
+Axes: B batch, N query tokens, M key tokens, H or I features, K scores.
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class Scores(nn.Linear):
+    """A linear layer that computes in its weights' type, even under autocast.
+
+    Scores are compared and summed. The 8 bits of a bfloat16 would leave only a few dozen distinct
+    scores, so that ties decide.
+    """
+
+    def forward(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N K"]:
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x.to(self.weight.dtype), self.weight, self.bias)
 
 
 def masked_softmax(

@@ -23,14 +23,10 @@ from .tokens import Tokens
 class Words(nn.Module):
     """A trained embedding of words, initialised from `vectors`, and at random for other words.
 
-    `freeze` keeps the pretrained vectors constant and sets all other words to zero; it has no
-    effect without `vectors`.
-
-    During training, a word without a pretrained vector is replaced by the unknown word with
-    probability `unknown_rate`. This trains the vector of the unknown word, which most names in new
-    text get.
-
-    `vectors` gives words their vectors, all of one length, which then replaces `word_dim`.
+    `vectors` gives words their vectors, all of one length, which then replaces `word_dim`. With
+    them, `freeze` keeps them constant and sets all other words to zero. During training, a word
+    without a pretrained vector is replaced by the unknown word with probability `unknown_rate`.
+    This trains the vector of the unknown word, which most names in new text get.
     """
 
     reads_chars = False  # of the batch

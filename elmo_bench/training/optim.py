@@ -98,9 +98,7 @@ class WeightAverage(Callback):
         for name, weight in self.resumed.items():
             self.weights[name].copy_(weight)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         if trainer.global_step == self.steps:  # gradients are still accumulating
             return
         self.steps = trainer.global_step
@@ -108,14 +106,8 @@ class WeightAverage(Callback):
         averages, weights = list(self.average.values()), list(self.weights.values())
         get_ema_multi_avg_fn(decay)(averages, weights, self.steps)
 
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._swap()
-
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._swap()
-
     @torch.no_grad()
-    def _swap(self) -> None:
+    def on_validation_start(self, *_: Any) -> None:
         """Exchange weights and average by value, since layers hold on to the memory of their
         weights.
         """
@@ -124,9 +116,11 @@ class WeightAverage(Callback):
             weight.copy_(self.average[name])
             self.average[name].copy_(held)
 
-    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    on_validation_end: Any = on_validation_start
+
+    def on_fit_end(self, *_: Any) -> None:
         """Leave the average in the model, and evaluate weights loaded from now on unchanged."""
-        self._swap()
+        self.on_validation_start()
         self.weights, self.average, self.resumed = {}, {}, {}
 
     def on_save_checkpoint(

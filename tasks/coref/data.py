@@ -56,11 +56,6 @@ class Example:
     labels = ()  # clusters have none
 
     @property
-    def name(self) -> str:
-        """A unique name within a file."""
-        return f"{self.document} part {self.part}"
-
-    @property
     def group(self) -> tuple[str, ...]:
         """The document, all its parts."""
         return (self.document,)
@@ -87,13 +82,12 @@ class Batch(NamedTuple):
 
 
 def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
-    """Yield the documents of a file, part by part.
+    """Yield the documents of a file, part by part; clusters that share a mention are merged.
 
     With `annotated`, a document of which no part has a mention is left out; its parts must follow
-    one another. Clusters that share a mention are merged. Logs the numbers of both and of parts
-    without a mention: a warning if clusters are merged or more than a fifth has no mention. Raises
-    ValueError, with file and line, for a malformed cell of the coreference column and for brackets
-    that do not match within their sentence, and, with the file, for a document without sentences.
+    one another. Logs how many parts have no mention, are left out or merged. Raises ValueError,
+    with file and line, for a malformed cell of the coreference column and for brackets that do not
+    match within their sentence, and, with the file, for a document without sentences.
     """
     num_parts = num_empty = num_left_out = num_repeated = 0
     for _, document in groupby(_documents(path), lambda part: part.document):
@@ -212,17 +206,20 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
     """Read the clusters from a file written by `write`.
 
     As in the official scorer, a gold mention that is in several predicted clusters counts only in
-    the first of them; a warning says how many there are. Raises ValueError for another document, or
-    one whose sentences differ in length, with the file and the document's first line, and for
-    another number of documents, with the file.
+    the first of them; a warning says how many there are. Raises ValueError for another document,
+    other lengths of its sentences, or another number of documents.
     """
     documents, kept = list(_documents(path)), []
     for document, example in paired(path, documents, examples):
-        lengths, expected = (list(map(len, each.sentences)) for each in (document, example))
-        if (document.name, lengths) != (example.name, expected):
+        found, expected = (
+            (each.document, each.part, [len(words) for words in each.sentences])
+            for each in (document, example)
+        )
+        if found != expected:
+            what = "document, part and words of each sentence"
             raise ValueError(
-                f"{document.source}: {document.name} with sentences of {lengths} words, but "
-                f"{example.source} is {example.name} with {expected}"
+                f"{document.source}: {what} are {shown(found)}, but {example.source} has "
+                f"{shown(expected)}"
             )
         kept.append(without_repeats(document.gold, example.gold))
     repeated = sum(size(document.gold) for document in documents) - sum(map(size, kept))

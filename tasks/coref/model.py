@@ -233,8 +233,7 @@ class SpanRanker(nn.Module):
         most = min(self.max_antecedents, max(len(vectors) - 1, 0))
         later, earlier = to_device(pairs(len(vectors), most), vectors)
         first, rest = cast(nn.Linear, self.pair[0]), self.pair[1:]
-        size = vectors.shape[1]
-        sizes = [size, size, size, first.in_features - 3 * size]
+        sizes = [*[vectors.shape[1]] * 3, 3 * self.genre.embedding_dim]
         w_later, w_earlier, w_product, w_features = first.weight.split(sizes, 1)
         of_later = F.linear(vectors, w_later, first.bias)
         of_earlier = F.linear(vectors, w_earlier)

@@ -140,7 +140,7 @@ def test_brackets_side_by_side(tmp_path):
     path.write_text(f"#begin document (Luo); \n{rows}\n#end document\n")
     (document,) = read(path)
     assert document.gold == [[(0, 1), (6, 6)], [(2, 5)], [(3, 4)], [(6, 7), (7, 7)]]
-    assert document.name == "Luo part 0"
+    assert (document.document, document.part) == ("Luo", 0)
     assert document.speakers == (("-",) * 9,)
 
 

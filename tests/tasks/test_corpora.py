@@ -98,21 +98,6 @@ def blocks(lines):
 
 
 @pytest.mark.parametrize(
-    "name", [f"coref/ontogum.{split}.gold_conll.gz" for split in ("dev", "test")]
-)
-def test_documents_come_back(corpora, tmp_path, name):
-    examples = list(coref.read(corpora / name))
-    coref.write(examples, [example.gold for example in examples], tmp_path / "gold.conll")
-    for ours, theirs in zip(coref.read(tmp_path / "gold.conll"), examples, strict=True):
-        assert (ours.name, ours.sentences, ours.speakers) == (
-            theirs.name,
-            theirs.sentences,
-            theirs.speakers,
-        )
-        assert ours.gold == theirs.gold
-
-
-@pytest.mark.parametrize(
     ("split", "sentences", "entities"),
     [("train", 3394, 1975), ("dev", 1009, 836), ("test", 1287, 1079)],
 )

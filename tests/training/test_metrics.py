@@ -50,16 +50,6 @@ def test_types_that_are_neither_in_gold_nor_predicted_are_not_listed():
     assert listed == {"PER", "LOC", "ORG"}
 
 
-def test_counts_add_up_over_processes():
-    """Two halves summed state by state are the whole."""
-    pairs = [(["B-A", "O"], ["B-A", "B-A"]), (["B-B", "O"], ["B-A", "O"])]
-    whole, halves = SpanF1(["A", "B"]), [SpanF1(["A", "B"]) for _ in pairs]
-    for half, (predicted, gold) in zip(halves, pairs, strict=True):
-        half.update([predicted], [gold])
-        whole.update([predicted], [gold])
-    assert (halves[0].counts + halves[1].counts == whole.counts).all()
-
-
 def test_own_chunks_agree_with_seqeval():
     """Our conlleval rules, which readers use, against seqeval's, on every sequence of four tags."""
     for tags in itertools.product(["O", "B-A", "I-A", "B-B", "I-B"], repeat=4):
