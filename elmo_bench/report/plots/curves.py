@@ -5,6 +5,7 @@ the line goes through the means.
 import statistics
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from matplotlib.figure import SubFigure
@@ -36,45 +37,34 @@ Cells = dict[Hashable, Cell]  # by the value of the quantity
 
 
 class Line(NamedTuple):
-    """Runs as dots, with a line through the means of `points`, but not of those `apart`."""
+    """Runs as dots, with a line through their means unless its look has none."""
 
     label: str
     look: style.Look
     points: Points
-    apart: Points
 
 
-class Panel(NamedTuple):
-    """Lines on the same axes."""
-
-    title: str
-    figure: str
-    lines: list[Line]
+Panels = dict[tuple[str, str], list[Line]]  # by their titles, and what their figures are
 
 
 def curve(report: Report, quantity: str) -> style.Plot | None:
     """Plot the figures over a config key, a panel for each row; None if the key does not vary."""
     if not (curves := _by_value(report, quantity)):
         return None
-    tasks = names.task_titles(report.runs)
-    both = report.rows, report.columns
+    tasks, both = names.task_titles(report.runs), (report.rows, report.columns)
     rows, columns = ([key for key in keys if key != quantity] for keys in both)
-    lines = dict.fromkeys(line for by_line in curves.values() for line in by_line)
-    labels: dict[Key, str] = names.names(columns, lines, tasks) if columns else {(): ""}
+    keys = dict.fromkeys(key for by_line in curves.values() for key in by_line)
+    labels: dict[Key, str] = names.names(columns, keys, tasks) if columns else {(): ""}
     baseline = _without(quantity, report.columns, report.baseline) if report.baseline else ()
-    looks = style.looks(lines, baseline or None)
+    looks = style.looks(keys, baseline or None)
     values = {v for by_line in curves.values() for cells in by_line.values() for v in cells}
     places = sorted(values - {NOTHING}, key=lambda value: order((value,)))
-    panels = []
+    panels: Panels = {}
     for row, by_line in curves.items():
         cells = [cell for each in by_line.values() for cell in each.values()]
-        drawn = [
-            line
-            for key, each in by_line.items()
-            for line in _lines(labels[key], looks[key], each, places)
-        ]
+        lines = [_lines(labels[key], looks[key], each, places) for key, each in by_line.items()]
         figure = style.figure_title(report, cells)
-        panels.append(Panel(names.name(rows, row, tasks), figure, drawn))
+        panels[names.name(rows, row, tasks), figure] = [*chain.from_iterable(lines)]
     axis, ticks, reading = _axis(quantity, places)
     shown = f"{style.figure_title(report, report.cells)} {QUANTITIES[quantity][1]}"
     return _plot(titled(report.title, shown), reading, panels, axis, ticks)
@@ -124,40 +114,41 @@ def _axis(quantity: str, places: Sequence[Hashable]) -> tuple[str, list[str], st
 def _lines(
     label: str, look: style.Look, cells: Cells, places: Sequence[Hashable]
 ) -> Iterator[Line]:
-    """Yield the line of these cells and, where the quantity has no effect, a dotted one across."""
-    figures = {x: style.percents(cells[each]) for x, each in enumerate(places) if each in cells}
-    if figures:
-        apart = {x: figures.pop(x) for x in [*figures] if places[x] in MIXES}
-        yield Line(label, look, figures, apart)
+    """Yield the line of these cells, dots where all layers are read and, where the quantity has no
+    effect, a dotted line across.
+    """
+    points = {x: style.percents(cells[each]) for x, each in enumerate(places) if each in cells}
+    if points:
+        apart = {x: points.pop(x) for x in [*points] if places[x] in MIXES}
+        yield Line(label, look, points)
+        yield Line("", look | {"linestyle": "none"}, apart)
     if NOTHING in cells:
         ends = dict.fromkeys((0, len(places) - 1), style.percents(cells[NOTHING]))
-        yield Line(names.BASELINE, style.BASELINE | {"linestyle": ":"}, ends, {})
+        yield Line(names.BASELINE, style.BASELINE | {"linestyle": ":"}, ends)
 
 
 def learning(report: Report) -> style.Plot | None:
     """Plot the figures on dev after each epoch, a panel for each row; None if no run has any."""
-    panels, looks = [], style.looks(report.heads, report.baseline)
+    panels: Panels = defaultdict(list)
+    looks, labels = style.looks(report.heads, report.baseline), labels_of(report).columns
     for row, cells in report.by_row.items():
-        lines = []
+        key = style.row_title(report, row), style.figure_title(report, cells.values(), "dev")
         for column in (column for column in report.heads if column in cells):
             points: dict[int, list[float]] = defaultdict(list)
             for run in cells[column].runs:
                 for epoch, figure in after_epochs(run, report.metric).items():
                     points[epoch].append(100 * figure)
             if points:
-                lines.append(Line(labels_of(report).columns[column], looks[column], points, {}))
-        if lines:
-            figures = style.figure_title(report, cells.values(), "dev")
-            panels.append(Panel(style.row_title(report, row), figures, lines))
+                panels[key].append(Line(labels[column], looks[column], points))
     shown = f"{style.figure_title(report, report.cells, 'dev')} after each epoch"
     return _plot(titled(report.title, shown), READING, panels, "epoch") if panels else None
 
 
 def _plot(
-    title: str, reading: str, panels: Sequence[Panel], axis: str, ticks: Sequence[str] = ()
+    title: str, reading: str, panels: Panels, axis: str, ticks: Sequence[str] = ()
 ) -> style.Plot:
     """Return the plot of the panels; without `ticks`, places on the axis are numbers."""
-    labels = {line.label for panel in panels for line in panel.lines}
+    labels = {line.label for lines in panels.values() for line in lines}
     return style.Plot(
         f"{title}, every run a dot.",
         reading,
@@ -166,23 +157,21 @@ def _plot(
     )
 
 
-def _draw(part: SubFigure, panels: Sequence[Panel], axis: str, ticks: Sequence[str]) -> None:
+def _draw(part: SubFigure, panels: Panels, axis: str, ticks: Sequence[str]) -> None:
     across = min(len(panels), ACROSS)
-    drawn = [*part.subplots(-(-len(panels) // across), across, squeeze=False).flat]
+    drawn = part.subplots(-(-len(panels) // across), across, squeeze=False).flat
     for spare in drawn[len(panels) :]:
         spare.set_axis_off()
-    for axes, panel in zip(drawn, panels, strict=False):
-        for label, look, points, apart in panel.lines:
+    for axes, ((title, figure), lines) in zip(drawn, panels.items(), strict=False):
+        for label, look, points in lines:
             places = sorted(points)
             means = [statistics.fmean(points[x]) for x in places]
             axes.plot(places, means, **look | {"marker": ""}, label=label)
-            for x, values in {**points, **apart}.items():
+            for x, values in points.items():
                 axes.plot([x] * len(values), values, **look | style.DOTS)
         if ticks:
             axes.set_xticks(range(len(ticks)), ticks, rotation=90 if len(ticks) > 8 else 0)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-        axes.set_title(style.short(panel.title, 40))
-        axes.set_xlabel(axis)
-        axes.set_ylabel(f"{panel.figure}, %")
+        axes.set(title=style.short(title, 40), xlabel=axis, ylabel=f"{figure}, %")
         style.percent_axis(axes.yaxis)
