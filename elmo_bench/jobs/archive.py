@@ -1,7 +1,6 @@
 """`job=archive`: pack the files of runs that reports read into an archive small enough for git."""
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -40,19 +39,12 @@ def check(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
     folders = run_folders(runs, cfg.cache_dir)
     if output.exists():
         folders.insert(0, unpacked(output, cfg.cache_dir))
-    finished = _first(collect(folders))
-    for run in finished:
-        after_epochs(run, None)  # nobody could mend the curves of a run in the archive
-    failed = [run for run in failures(folders, finished) if run.reason != RUNNING]
-    return finished, failed
-
-
-def _first(runs: Iterable[Run]) -> list[Run]:
-    """Return the first finished run of each identity."""
     first: dict[str, Run] = {}
-    for run in runs:
+    for run in sorted(collect(folders), key=lambda run: run.finished):
         if not run.identity:
             raise ValueError(f"{run.folder}: a run without its identity cannot be kept")
-        same = first.get(run.identity, run)
-        first[run.identity] = min(same, run, key=lambda one: one.finished)
-    return [*first.values()]
+        first.setdefault(run.identity, run)
+    for run in first.values():
+        after_epochs(run, None)  # nobody could mend the curves of a run in the archive
+    failed = [run for run in failures(folders, first.values()) if run.reason != RUNNING]
+    return [*first.values()], failed

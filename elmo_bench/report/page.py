@@ -34,9 +34,8 @@ def as_page(reports: Sequence[Report], title: str | None = None, origin: Origin 
         (report.title or RESULTS, [part for part in _parts(report) if part[1]])
         for report in reports
     ]
-    about, sources = as_html("paragraph", methods(reports)), provenance(reports, origin)
-    made = [("Methods", about), ("Where the figures come from", html_table(sources))]
-    chapters.append(("How this was made", made))
+    about = as_html("paragraph", methods(reports)) + html_table(provenance(reports, origin))
+    chapters.append(("How this was made", [("", about)]))
     failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
     lead = (
         f"{counted_noun(len(runs_of(reports)), 'run')}{failed} of models that were trained alike "

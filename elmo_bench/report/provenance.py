@@ -84,17 +84,14 @@ def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
 
 
 def _hashes(runs: Sequence[Run]) -> list[str]:
-    """Return the hashes of the files that the runs read, a line for each corpus or component."""
-    hashes: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    """Return the hash of each file that the runs read, behind its corpus or component."""
+    lines = dict[str, None]()  # an ordered set
     for run in runs:
         for name, digest in run.inputs.items():
             group, _, file = name.partition(".")
-            owner = str(run.settings.get("data.name", group)) if group == "data" else group
-            hashes[owner][file].add(digest[:SHORT])
-    return [
-        f"{owner}: {', '.join(f'{file} {listed(sorted(each))}' for file, each in files.items())}"
-        for owner, files in hashes.items()
-    ]
+            owner = run.settings.get("data.name", group) if group == "data" else group
+            lines[f"{owner}: {file} {digest[:SHORT]}"] = None
+    return [*lines]
 
 
 def commands(runs: Iterable[Run]) -> list[str]:

@@ -167,21 +167,14 @@ def _content(suffix: str, reports: Sequence[Report], origin: Origin, title: str 
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of one comparison: HTML in a notebook, text elsewhere.
-
-    `reports` has one report or, if the runs differ in settings of ELMo, two: one of all settings on
-    dev, and one of the setting chosen on dev, on test.
-    """
+    """The tables of one comparison: HTML in a notebook, text elsewhere."""
 
     reports: Sequence[Report]
 
     def records(self) -> list[dict[str, Any]]:
         """Return a flat record for each cell of the tables; figures are fractions of 1.
 
-        The keys are the config keys of rows and columns, `mean`, `deviation` (None for one run),
-        `runs` (their number), `figures` and `seeds` (of each run). With a baseline, the record also
-        has `difference`, `low` and `high` (its 95 % interval), `p` and `p_holm`.
-        `pandas.DataFrame(tables.records())` makes a data frame.
+        The keys are those of FILE.csv, which docs/statistics.md explains.
         """
         return [record for report in self.reports for record in records(report)]
 

@@ -223,15 +223,11 @@ def test_runs_that_failed_are_named(tmp_path):
     content = {"metrics": {"test/f1": 0.5}, "config": config, "seed": 1, "task": "ner"}
     (tmp_path / "done").mkdir()
     (tmp_path / "done" / "result.json").write_text(json.dumps(content))
-    begun = {
-        "mine": {"config": config | {"encoder": {"name": "mini"}, "seed": 2}},
-    }
-    for name, more in begun.items():
-        (tmp_path / name).mkdir(parents=True)
-        content = json.dumps({"identity": name, "inputs": {}} | more)
-        (tmp_path / name / "run.json").write_text(content)
-    for where, failed in (({"task": "ner"}, 1), ({"seed": 1}, 0)):
-        asked = ",".join(f"{key}:{value}" for key, value in where.items())
+    (tmp_path / "mine").mkdir()
+    begun = {"config": config | {"encoder": {"name": "mini"}, "seed": 2}}
+    content = json.dumps({"identity": "mine", "inputs": {}} | begun)
+    (tmp_path / "mine" / "run.json").write_text(content)
+    for asked, failed in (("task:ner", 1), ("seed:1", 0)):
         (found,), origin = reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}")
         notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
         assert found.notes == notes
@@ -241,21 +237,9 @@ def test_runs_that_failed_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("override", "error", "message"),
     [
-        (
-            "output=report.xls",
-            ValueError,
-            r"output=report.xls: the formats are FILE.html, .*FILE.csv",
-        ),
-        (
-            "output=nowhere/report.html",
-            FileNotFoundError,
-            "output=nowhere/report.html: no such folder",
-        ),
-        (
-            "logger=wandb",
-            ValueError,
-            "logger=wandb is for job=train",
-        ),
+        ("output=a.xls", ValueError, r"output=a.xls: the formats are FILE.html, .*FILE.csv"),
+        ("output=nowhere/a.html", FileNotFoundError, "output=nowhere/a.html: no such folder"),
+        ("logger=wandb", ValueError, "logger=wandb is for job=train"),
         ("runs=nowhere", FileNotFoundError, "runs=nowhere: no such folder"),
     ],
 )

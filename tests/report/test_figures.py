@@ -233,20 +233,6 @@ def test_a_layer_profile():
     assert curve(swept(), "elmo.mix") is None
 
 
-def test_tasks_have_a_panel_and_encoders_a_curve():
-    cells = [
-        replace(one, row=(task,), column=("mini", *one.column))
-        for one in layered().cells
-        for task in ("ner", "sst5")
-    ]
-    keys = ["task.name"], ["encoder.name", "elmo.mix"]
-    report = Report(*keys, None, "test", ("mini", "none"), cells, [])
-    drawn = style.figure([curve(report, "elmo.mix")])
-    assert [axes.get_ylabel() for axes in drawn.axes] == ["test F1, %"] * 2
-    (legend,) = drawn.subfigs[0].legends
-    assert [text.get_text() for text in legend.get_texts()] == ["mini", "no encoder"]
-
-
 def test_a_document_has_what_tells_most():
     """Layers, else a curve, else the comparison, each below its title; a report of one cell is left
     out, and alone it is an error.

@@ -77,6 +77,8 @@ def test_where_the_figures_come_from(compared):
         "Figures are test entity F1, means"
     )
     assert "tested by a two-sided t-test" in methods([compared])
+    assert methods([compared]) in markdown([compared])
+    assert r"\paragraph{Methods}" in latex([compared])
 
 
 def test_what_is_not_known_is_not_said(tmp_path):
@@ -87,12 +89,6 @@ def test_what_is_not_known_is_not_said(tmp_path):
     found = report(collect([tmp_path]), ["task"], ["task.monitor"])
     assert provenance([found]).rows == [["runs", "1"]]
     assert "tested" not in methods([found])
-
-
-def test_every_format_has_them(compared):
-    text = methods([compared])
-    assert text in markdown([compared])
-    assert r"\paragraph{Methods}" in latex([compared])
 
 
 def ran(folder, seed, *overrides):
