@@ -17,14 +17,13 @@ END = "<!-- end -->"
 def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
     """Return the text with the Markdown tables, given by title, inserted into its blocks.
 
-    Windows line ends are kept. Raises ValueError, with the file and line, if a block has no table
-    or no end mark, or a table has no single block.
+    Raises ValueError, with the file and line, if a block has no table or no end mark, or a table
+    has no single block.
     """
-    end = "\r\n" if "\r\n" in text else "\n"
     lines: list[str] = []
     seen: list[str] = []
     title = ""  # of the block that the line is in
-    for number, line in enumerate(text.split(end), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if begin := BEGIN.fullmatch(line):
             if title or begin[1] in seen or begin[1] not in tables:
                 raise ValueError(f"{path}:{number}: {_why(title, begin[1], seen, tables)}")
@@ -41,7 +40,7 @@ def refreshed(text: str, tables: Mapping[str, str], path: object) -> str:
         raise ValueError(f"{path}: the block {title!r} has no {END}")
     if missing := [title for title in tables if title not in seen]:
         raise ValueError(f"{path}: no block <!-- table: {missing[0]} --> and {END}: add it")
-    return end.join(lines)
+    return "\n".join(lines)
 
 
 def _why(open_block: str, title: str, seen: list[str], tables: Mapping[str, str]) -> str:

@@ -23,11 +23,10 @@ from pydantic import ValidationError
 
 from elmo_bench import report as reports
 from elmo_bench.config.settings import Section, Table
-from elmo_bench.files import File, Folder, Positive, Text, atomic
+from elmo_bench.files import File, Folder, Positive, Text, write_text
 from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
 from elmo_bench.report.aggregate import after_epochs
-from elmo_bench.report.grids import by_cell
-from elmo_bench.report.labels import titled
+from elmo_bench.report.grids import by_cell, titled
 from elmo_bench.runs import NOTHING, Key, Run, distinguishing, equal, full_keys, values, where
 
 log = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
         _check_table(title, table)
     built, findings = _built(settings)
     tables_by_document = _blocks(settings, built, findings)
-    old = {path: path.read_bytes().decode() for path in tables_by_document}
+    old = {path: path.read_text(encoding="utf-8") for path in tables_by_document}
     new = {
         path: blocks.refreshed(old[path], tables, path)
         for path, tables in tables_by_document.items()
@@ -106,8 +105,7 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
         _compare(old, new)
     else:
         for path, text in new.items():
-            with atomic(path) as part:
-                part.write_bytes(text.encode())  # with the line ends that it has
+            write_text(path, text)
         for picture, title in pictures.items():
             if title in built.by_title:
                 write_files([Path(picture)], built.by_title[title], built.origin, title)

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmo_bench.files import two_digits
-from elmo_bench.runs import Run
+from elmo_bench.runs import Mix, Run
 
 from .comparison import metric_of
 from .grid import Grid
-from .grids import by_cell
-from .labels import titled
-from .table import Cell, Report
+from .grids import by_cell, titled
+from .table import Report
 
 COSTS = ["training, s", "in all, s", "encoder, s", "epochs", "examples/s"]
 SIZES = ["trained parameters", "frozen parameters", "device"]
@@ -31,9 +30,8 @@ SHARE, NORM = "layer {}", "layer {} × its norm"  # heads of columns
 
 
 def cost(report: Report) -> Grid | None:
-    """Return a table of costs with a row for each cell: means over its training runs.
-
-    Runs of job=evaluate are ignored. Returns None if no training run is left.
+    """Return a table of costs with a row for each cell: means over its training runs, without those
+    of job=evaluate; None if no training run is left.
     """
     trained = [(cell, [run for run in cell.runs if run.epochs]) for cell in report.cells]
     rows = [(cell, _costs(runs)) for cell, runs in trained if runs]
@@ -43,13 +41,11 @@ def cost(report: Report) -> Grid | None:
 
 def _costs(runs: Sequence[Run]) -> list[str]:
     """Return the figures of a cell's runs for the columns of COSTS and SIZES."""
-    columns = [
-        [run.seconds[part] for run in runs if part in run.seconds]
-        for part in ("training", "total", "encoder")
-    ]
+    parts = ("training", "total", "encoder")
+    columns = [[run.seconds[part] for run in runs if part in run.seconds] for part in parts]
     columns += [[float(run.epochs) for run in runs], [run.examples_per_second for run in runs]]
-    sizes = [f"{runs[0].parameters[kind]:,}" for kind in ("trainable", "frozen")]
     means = [two_digits(statistics.fmean(values)) if values else "" for values in columns]
+    sizes = [f"{runs[0].parameters[kind]:,}" for kind in ("trainable", "frozen")]
     return [*means, *sizes, "; ".join(sorted({run.device for run in runs}))]
 
 
@@ -61,55 +57,54 @@ def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
     path = Path(run.folder, "metrics.csv")
     if not path.is_file():
         return {}
-    name = f"dev/{metric_of(run, metric)}"
-    rows = []
+    name, values = f"dev/{metric_of(run, metric)}", {}
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         try:
-            for row in reader:
-                if row.get("epoch") and row.get(name):
-                    rows.append((int(row["epoch"]), float(row[name])))
-                    if rows[-1][0] < 0 or not math.isfinite(rows[-1][1]):
-                        raise ValueError(f"epoch {row['epoch']}, {name} {row[name]}")
+            for row in (row for row in reader if row.get("epoch") and row.get(name)):
+                epoch = int(row["epoch"])
+                values[epoch] = float(row[name])
+                if epoch < 0 or not math.isfinite(values[epoch]):
+                    raise ValueError(f"epoch {epoch}, {name} {row[name]}")
         except (ValueError, csv.Error) as error:
             line = f"{path}:{reader.line_num}"
             raise ValueError(f"{line}: not the metrics of an epoch: {error}") from error
     # Rows after the last epoch repeat the best one, which is measured again.
-    return {epoch + 1: value for epoch, value in rows if epoch < run.epochs}
+    return {epoch + 1: value for epoch, value in values.items() if epoch < run.epochs}
 
 
 def weights(report: Report) -> tuple[Grid, int] | None:
-    """Return a table with a row for each mix, and the number of its columns of weights.
+    """Return a table with a row for each mix, and the number of its columns of weights; None if no
+    run has a mix.
 
     The columns are the softmax-normalised weights s_j and γ (equation 1 of Peters et al. 2018),
     means over seeds, and, if the runs have it, each weight times its layer's mean norm on dev, the
-    layer's contribution to the norm of the mix. Returns None if no run has a mix.
+    layer's contribution to the norm of the mix.
     """
-    mixes = [(cell, place, _means(cell, place)) for cell in report.cells for place in _places(cell)]
+    mixes = [
+        (cell, place, _means([run.mix[place] for run in cell.runs if place in run.mix]))
+        for cell in report.cells
+        for place in dict.fromkeys(place for run in cell.runs for place in run.mix)
+    ]
     if not mixes:
         return None
     layers = sorted({layer for *_, means in mixes for head, layer in means if head == SHARE})
     heads = [*((SHARE, layer) for layer in layers), ("γ", 0), *((NORM, layer) for layer in layers)]
     several = len({place for _, place, _ in mixes}) > 1
-    texts = [[f"{m[head]:.3f}" if head in m else "" for head in heads] for *_, m in mixes]
     rows = [
-        (cell, [*[place] * several, *row])
-        for (cell, place, _), row in zip(mixes, texts, strict=True)
+        (cell, [place] * several + [f"{means[h]:.3f}" if h in means else "" for h in heads])
+        for cell, place, means in mixes
     ]
     title = titled(report.title, "the share of each layer in the mix")
-    names = [head.format(layer) for head, layer in heads]
-    grid = by_cell(report, rows, [*["place"] * several, *names], title, ABOUT_MIXES)
+    names = ["place"] * several + [head.format(layer) for head, layer in heads]
+    grid = by_cell(report, rows, names, title, ABOUT_MIXES)
     return grid._replace(left=grid.left + several), len(layers)
 
 
-def _places(cell: Cell) -> list[str]:
-    return [*dict.fromkeys(place for run in cell.runs for place in run.mix)]
-
-
-def _means(cell: Cell, place: str) -> dict[tuple[str, int], float]:
-    """Return a cell's means over runs: of shares, of γ, and of shares times norms."""
+def _means(mixes: Sequence[Mix]) -> dict[tuple[str, int], float]:
+    """Return means over runs: of shares, of γ, and of shares times norms."""
     values: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for mix in (run.mix[place] for run in cell.runs if place in run.mix):
+    for mix in mixes:
         values["γ", 0].append(mix["gamma"])
         for layer, share in zip(mix["layers"], mix["shares"], strict=True):
             values[SHARE, layer].append(share)

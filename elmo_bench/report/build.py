@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_bench.files import counted
-from elmo_bench.runs import Run, collect, failures, frozen, run_folders, text, where
+from elmo_bench.runs import Run, collect, failures, frozen, run_folders, short, where
 
 from .provenance import Origin
 from .published import stands_in
@@ -20,8 +20,8 @@ MOST = 5  # a note names up to this many failed runs
 
 
 def build_tables(settings: Mapping[str, Any], command: str = "") -> tuple[list[Report], Origin]:
-    """Return the reports of all tables in `settings`, with p corrected for all of them together,
-    and their origin, a command.
+    """Return the reports of all tables, with p corrected for all of them together, and their
+    origin, this command.
     """
     runs, failed = read(settings)
     asked = settings["tables"] or {"": {}}
@@ -91,18 +91,11 @@ def reports_of(
     options = {key: value for key, value in table.items() if key != "where"}
     reports = select(runs, **options, title=title)
     if failed:
-        count = len(runs) + len(failed)
-        which = [f"{_which(run)} ({run.reason})" for run in failed[:MOST]]
+        which = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]
         which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []
-        note = f"{len(failed)} of {count} runs failed or did not finish: {', '.join(which)}"
-        reports[0].notes.insert(0, note)
+        count = f"{len(failed)} of {len(runs) + len(failed)} runs"
+        reports[0].notes.insert(0, f"{count} failed or did not finish: {', '.join(which)}")
     return reports
-
-
-def _which(run: Run) -> str:
-    """Name a run by its main settings."""
-    keys = [key for key in ("task.name", "encoder.name", "elmo.mix") if key in run.settings]
-    return " ".join([*(text(run.settings[key]) for key in keys), f"seed {run.config.get('seed')}"])
 
 
 def as_list(value: Any) -> list[Any]:

@@ -17,28 +17,20 @@ from .significance import LEVEL, Test, compare, figure, holm, with_power
 Question = tuple[frozenset[frozenset[str]], str, str]
 Flaw = tuple[str, str]  # why there is no test, and the folder of a run behind it
 SPLITS = ("dev", "test")
+SAME = "the difference varies neither with seeds nor with examples"
 EXACT = 1e-6  # a figure differs from that of its counts by less: rounding in float32
 
 
 class Comparison(NamedTuple):
-    """A system compared with its baseline, in fractions of 1.
-
-    `test` is None if the runs' examples cannot be compared; `flaw` says why.
-    """
+    """A system compared with its baseline."""
 
     difference: float
-    # Removed share of the baseline's errors; None if it makes none.
-    error_reduction: float | None
-    test: Test | None = None
+    error_reduction: float | None  # share of the baseline's errors; None if it makes none
+    test: Test | None = None  # None if the runs' examples cannot be compared; `flaw` says why
     p_holm: float | None = None  # corrected for all comparisons of its family
     family: int = 0  # number of comparisons that p_holm is corrected for
     question: Question | None = None  # what is compared, which another table may ask, too
     flaw: Flaw | None = None
-
-    @property
-    def is_preliminary(self) -> bool:
-        """Whether the comparison has a p, but too few runs for a star."""
-        return self.test is not None and self.test.p is not None and self.test.is_preliminary
 
     @property
     def is_significant(self) -> bool:
@@ -56,11 +48,9 @@ def compared(
     sides = runs, base
     ours, theirs = (statistics.fmean(figure_of(r, metric, split) for r in side) for side in sides)
     folders = frozenset(frozenset(str(run.folder) for run in side) for side in sides)
-    plain = Comparison(
-        ours - theirs,
-        (ours - theirs) / (1 - theirs) if theirs < 1 else None,
-        question=(folders, metric_of(runs[0], metric), split),
-    )
+    question = folders, metric_of(runs[0], metric), split
+    removed = (ours - theirs) / (1 - theirs) if theirs < 1 else None
+    plain = Comparison(ours - theirs, removed, question=question)
     every = [*runs, *base]
     examples = [examples_of(run, metric, split) for run in every]
     counts = [each for each in examples if each is not None]
@@ -68,9 +58,8 @@ def compared(
         return plain._replace(flaw=flaw)
     rows = np.stack([each.rows for each in counts])
     test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
-    if not test.error:
-        why = "the difference varies neither with seeds nor with examples"
-        return plain._replace(flaw=(why, ""))
+    if not test.scales[0].error:
+        return plain._replace(flaw=(SAME, ""))
     return plain._replace(test=test._replace(unit=counts[0].unit))
 
 
@@ -84,20 +73,18 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     prefix = f"{split}/"
     if (name := f"{prefix}{metric_of(run, metric)}") in run.metrics:
         return run.metrics[name]
-    names = [each.removeprefix(prefix) for each in run.metrics if each.startswith(prefix)]
-    overall = sorted(each for each in names if "/" not in each)
+    others = sorted(each for each in run.metrics if each.startswith(prefix) and each.count("/") < 2)
     raise ValueError(
-        f"metric={metric}: {run.folder}/result.json, a run of {run.task}, does not have it on "
-        f"{split}, only {', '.join(overall)}, and {len(names) - len(overall)} of single labels"
+        f"metric={metric}: {run.folder}/result.json, a run of {run.task}, does not have it, only "
+        f"{', '.join(others)}"
     )
 
 
 def examples_of(run: Run, metric: str | None, split: str) -> Counts | None:
     """Return a run's counts, sorted by sentence, so that the order of the file does not matter, and
-    with clusters numbered in the order of their first examples.
+    with clusters numbered in the order of their first examples; None if it has none of the metric.
 
-    Returns None without a counts file or the metric. Raises ValueError if the run's figure is not
-    that of its counts.
+    Raises ValueError if the run's figure is not that of its counts.
     """
     name = metric_of(run, metric)
     counts = read_counts(run.folder / "counts" / f"{split}.npz", name)

@@ -36,18 +36,14 @@ EXAMPLES = (
 
 
 class Difference(NamedTuple):
-    """The two runs with the scores and texts of their examples.
-
-    `scores` has each run's score of each example, in fractions of 1. `texts` has where an example
-    stands, its words, gold, and what each run says; it is empty if `note` says why.
-    """
+    """The two runs with the scores and texts of their examples."""
 
     runs: tuple[Run, Run]
     split: str
     metric: str
-    scores: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]
-    texts: Sequence[Sequence[str]]
-    note: str = ""
+    scores: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]  # of each run, fractions of 1
+    texts: Sequence[Sequence[str]]  # where an example stands, its words, gold, what each run says
+    note: str = ""  # why `texts` is empty
 
     @property
     def title(self) -> str:
@@ -58,10 +54,8 @@ class Difference(NamedTuple):
 
 
 def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
-    """Return the figure of each example: the mean over its scores of F1.
-
-    It is 1 where nothing is to be found and nothing is predicted. The last axis of `rows` holds
-    numerator and denominator of recall, then of precision.
+    """Return the figure of each example: the mean over its scores of F1, which is 1 where there is
+    nothing to find and nothing is predicted.
 
     >>> scores(np.array([[[0.0, 0, 0, 0]], [[0, 0, 0, 2]], [[1, 2, 1, 1]]])).round(2).tolist()
     [1.0, 0.0, 0.67]

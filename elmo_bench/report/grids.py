@@ -1,13 +1,15 @@
 """A report's tables: means, differences with significance tests, and the paper's figures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from elmo_bench.files import listed
+from elmo_bench.runs import Key, text
 
 from .comparison import Comparison
 from .grid import Grid, without
-from .labels import labels_of, title
-from .names import axis
+from .names import axis, metric_title, name, names, task_titles, value
 from .published import paper_corpus
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
@@ -24,6 +26,65 @@ ABOUT_SMALLEST = (
     f"(Holm) below {LEVEL}) in 80 % of cases."
 )
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
+
+
+class Labels(NamedTuple):
+    """Display names of a report's settings and figures."""
+
+    constant: str  # the settings that all rows share
+    keys: list[str]  # the row keys that vary
+    heads: list[str]  # the heads of the columns of row names
+    rows: Mapping[Key, list[str]]
+    columns: Mapping[Key, str]
+    figure: str
+    each: str  # a sentence with each task's figure, if they differ
+
+
+@lru_cache(maxsize=32)
+def labels_of(report: Report) -> Labels:
+    """Return the display names of a report, which are made once."""
+    titles = task_titles(report.runs)
+    rows = [*dict.fromkeys(cell.row for cell in report.cells)]
+    values = {key: [row[k] for row in rows] for k, key in enumerate(report.rows)}
+    varying = {key: column for key, column in values.items() if len({*column}) > 1}
+    constant = {key: column[0] for key, column in values.items() if key not in varying}
+    shares = {run.settings.get("fraction", 1) for run in report.runs}
+    if len(shares) == 1 and shares != {1} and "fraction" not in report.keys:
+        constant["fraction"] = shares.pop()
+    columns = []
+    for key, column in varying.items():
+        of_tasks = titles if key == "task.name" else {}
+        words = [of_tasks.get(text(one)) or value(key, one) for one in column]
+        # As they are written where two have one name.
+        columns.append(words if len({*words}) == len({*column}) else [*map(text, column)])
+    by_task = {titles[run.task]: metric_title(run, report.metric) for run in report.runs}
+    figures = {*by_task.values()}
+    shown = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
+    return Labels(
+        constant=name([*constant], [*constant.values()], titles),
+        keys=[*varying],
+        heads=[*map(axis, varying)],
+        rows={row: [column[k] for column in columns] for k, row in enumerate(rows)},
+        columns=names(report.columns, report.heads, titles),
+        figure=min(figures) if len(figures) == 1 else "figures",
+        each=f"Figures: {shown}." if len(figures) > 1 else "",
+    )
+
+
+def title(report: Report, what: str) -> str:
+    """Return the title of a table of a report's figures."""
+    shown = labels_of(report)
+    about = ", ".join(filter(None, (shown.constant, f"{report.split} {shown.figure}", what)))
+    return about if shown.constant and not report.title else titled(report.title, about)
+
+
+def titled(title: str, about: str) -> str:
+    """Return what a table or plot is about, after the title of its report, if it has one.
+
+    >>> titled("", "test F1 by layer"), titled("Books", "test F1 by layer")
+    ('Test F1 by layer', 'Books: test F1 by layer')
+    """
+    return f"{title}: {about}" if title else about[:1].upper() + about[1:]
 
 
 def tables(report: Report) -> dict[str, Grid]:
@@ -50,28 +111,23 @@ def means(report: Report) -> Grid:
         rows = [(cell, [score(cell)]) for cell in report.cells]
         caption = _caption(report, "A row is a way to train.")
         return _best_bold(report, by_cell(report, rows, ["mean"], title(report, MEANS), caption))
-    left, has_stars = (
-        len(labels.heads),
-        any(each.is_significant for each in comparisons_of([report])),
-    )
+    left, columns, rows_of = len(labels.heads), report.heads, report.by_row
     axes = f"Rows: {_axes(labels.keys)}. Columns: {_axes(report.columns)}."
-    marks = f"*: differs from {_base(report)}, p (Holm) below {LEVEL}." if has_stars else ""
-    bold = {
-        (number, left + report.heads.index(column))
-        for number, (row, cells) in enumerate(report.by_row.items())
+    has_stars = any(comparison.is_significant for comparison in comparisons_of([report]))
+    stars = f"*: differs from {_base(report)}, p (Holm) below {LEVEL}." if has_stars else ""
+    best = {
+        (number, left + columns.index(column))
+        for number, (row, cells) in enumerate(rows_of.items())
         for column, cell in cells.items()
         if report.is_best(cell, row)
     }
     return Grid(
         title(report, MEANS),
-        [*labels.heads, *(labels.columns[column] for column in report.heads)],
-        [
-            [*labels.rows[row], *(_marked(cells.get(column)) for column in report.heads)]
-            for row, cells in report.by_row.items()
-        ],
+        [*labels.heads, *(labels.columns[column] for column in columns)],
+        [[*labels.rows[row], *(_marked(rows_of[row].get(c)) for c in columns)] for row in rows_of],
         left,
-        _caption(report, axes, marks),
-        bold,
+        _caption(report, axes, stars),
+        best,
         "the best mean of its row" + " and task" * ("task.name" in report.columns),
     )
 
@@ -101,23 +157,19 @@ def _axes(keys: Iterable[str]) -> str:
 
 
 def _caption(report: Report, *sentences: str) -> str:
-    """Return these sentences, what dev has chosen, and what the figures are of."""
+    """Return these sentences, what dev has chosen, what the figures are, and the numbers of
+    examples, by corpus if they differ.
+    """
     among = report.chosen_among
     chosen = f"Beside the baseline, of up to {among} settings the best one on dev."
-    more = chosen if among > 1 else "", labels_of(report).each, _sizes(report)
+    firsts = [(cell.runs[0], cell.size) for cell in report.cells]
+    sizes = {(str(run.settings.get("data.name", run.task)), size) for run, size in firsts}
+    named = {size for _, size in sizes if size}
+    if len(named) > 1:
+        named = {f"{corpus} {size}" for corpus, size in sizes if size}
+    examples = f"{report.split.capitalize()} examples: {'; '.join(sorted(named))}."
+    more = chosen * (among > 1), labels_of(report).each, examples * bool(named)
     return " ".join(filter(None, [*sentences, *more]))
-
-
-def _sizes(report: Report) -> str:
-    """Return a sentence with the numbers of examples, by corpus if they differ."""
-    sizes = {
-        (str(cell.runs[0].settings.get("data.name", cell.runs[0].task)), cell.size)
-        for cell in report.cells
-        if cell.size
-    }
-    shown = {size for _, size in sizes}
-    named = shown if len(shown) == 1 else sorted(f"{corpus} {size}" for corpus, size in sizes)
-    return f"{report.split.capitalize()} examples: {'; '.join(named)}." if sizes else ""
 
 
 def by_cell(
@@ -166,8 +218,8 @@ def tested(comparison: Comparison) -> list[str]:
         return [difference, *[""] * 4]
     interval = " to ".join(points(end, signed=True) for end in test.interval)
     holm = p_value(comparison.p_holm) + "*" * comparison.is_significant
-    shown = PRELIMINARY if comparison.is_preliminary else holm
-    return [difference, interval, p_value(test.p), shown, points(test.detectable)]
+    corrected = PRELIMINARY if test.p is not None and test.is_preliminary else holm
+    return [difference, interval, p_value(test.p), corrected, points(test.detectable)]
 
 
 def paper(report: Report) -> Grid:
@@ -187,9 +239,7 @@ def paper(report: Report) -> Grid:
 
 
 def _published(report: Report, cell: Cell) -> list[str]:
-    """Return a cell's figures for `paper`: ours, the paper's, the errors removed by each, and the
-    corpus.
-    """
+    """Return a cell's figures for `paper`."""
     ours = theirs = None
     if cell.comparison and (base := report.base(cell.row)):
         ours = cell.comparison.error_reduction

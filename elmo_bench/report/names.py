@@ -82,10 +82,8 @@ def axis(key: str) -> str:
 
 
 def value(key: str, setting: Hashable) -> str:
-    """Return the display name of a value, for use where the axis is named.
-
-    It is without the folder of a file or the module of a class, and a number without an exponent if
-    possible.
+    """Return the display name of a value, for use where the axis is named: without the folder of a
+    file or the module of a class, a number without an exponent if possible.
 
     >>> value("elmo.l2", 1e-05), value("fraction", 0.1), value("rnn._target_", "nn.Gru")
     ('0.00001', '10 %', 'Gru')
@@ -143,8 +141,7 @@ def _phrase(key: str, setting: Hashable) -> str:
 def names(
     keys: Sequence[str], settings: Iterable[Key], titles: Mapping[str, str] = {}
 ) -> dict[Key, str]:
-    """Return display names for several settings of the same keys, as they are written where two
-    would have the same.
+    """Return names for settings of the same keys, as they are written where two would be the same.
 
     >>> [*names(["elmo.mix"], [("top",), ((0,),), (0,)]).values()]
     ['top layer', 'elmo.mix=[0]', 'elmo.mix=0']
@@ -158,10 +155,7 @@ def names(
 
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:
-    """Return the titles of the runs' tasks, by task name.
-
-    A name with several titles (the same task with other classes, for example) is its own title.
-    """
+    """Return the titles of the runs' tasks by name, which is its own title if it has several."""
     titles: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         task = run.config["task"]

@@ -1,6 +1,6 @@
 """The paper's figures, from `published.yaml`, and the runs that they may be compared with."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,25 +22,23 @@ def _content() -> dict[str, Any]:
 
 
 def stands_in(run: Run, name: str) -> bool:
-    """Whether a run of the paper's sweeps belongs to a table or figure of the paper.
+    """Whether a run of the paper's sweeps belongs to a table or figure of the paper: that of its
+    own sweep, and every other with its setting.
 
-    A run belongs to the table of its own sweep and to every other table with its setting. The
-    baselines of Tables 1 and 2 are the same, for example, and `resume=true` runs them only once.
+    The baselines of Tables 1 and 2 are the same, for example, and `resume=true` runs them once.
     """
     sweep = run.config.get("published") or {}
     own_tables = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
-    has_setting = _reads_as_much(run, name) and any(_rows(run, name))
+    has_setting = _reads_as_much(run, name) and bool(_rows(run, name))
     return bool(own_tables) and (has_setting or name in own_tables)
 
 
 def is_of_the_paper(run: Run) -> bool:
     """Whether a run was trained and measured on the paper's corpus for its task."""
-    requirements = dict(_content()["corpora"].get(run.task, {}))
-    corpora = requirements.pop("data.name", ())
-    if {run.settings.get(key) for key in ("data.name", "trained_on.name")} - {*corpora}:
-        return False
-    requirements.pop("title", None)
-    return all(_has(run, key, value) for key, value in requirements.items())
+    corpus = _content()["corpora"].get(run.task, {"data.name": ()})
+    names = {run.settings.get(key) for key in ("data.name", "trained_on.name")}
+    others = {key: corpus[key] for key in corpus if key not in ("data.name", "title")}
+    return {*corpus["data.name"]} >= names and _has_all(run, others)
 
 
 def paper_corpus(run: Run) -> str:
@@ -48,25 +46,23 @@ def paper_corpus(run: Run) -> str:
     title = str(_content()["corpora"].get(run.task, {}).get("title", ""))
     if not is_of_the_paper(run):
         return title
-    return "" if _has(run, "fraction", 1) else f"all of {title}"
+    return "" if _has_all(run, {"fraction": 1}) else f"all of {title}"
 
 
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:
     """Return the paper's figure for a run's setting, a fraction of 1, or None if it has none.
 
-    Without `name`, the figure comes from the first table that has one, and only for runs on the
-    paper's corpus, on as much of it. With `name`, it comes from that table, whatever the run reads.
+    It comes from the table `name`, whatever the run reads, or else from the first table that has
+    one, and only for runs on the paper's corpus, on as much of it.
     """
     if name is None and not is_of_the_paper(run):
         return None
     if str(run.settings.get("rnn._target_")).endswith(".Identity"):
         return None  # the paper has no figures for a linear head
-    settings = _content()["settings"]
-    if not is_without_layers(run) and not all(_has(run, key, settings[key]) for key in settings):
+    if not is_without_layers(run) and not _has_all(run, _content()["settings"]):
         return None
-    tables = (
-        [name] if name else [each for each in _content()["tables"] if _reads_as_much(run, each)]
-    )
+    every = [each for each in _content()["tables"] if _reads_as_much(run, each)]
+    tables = [name] if name else every
     rows = (row for table in tables if _table(table)["split"] == split for row in _rows(run, table))
     return next((row[metric] for row in rows if metric in row), None)
 
@@ -78,32 +74,30 @@ def _table(name: str) -> dict[str, Any]:
     return tables[name]
 
 
-def _rows(run: Run, name: str) -> Iterator[Row]:
-    """Yield the rows of a table with the run's task and setting."""
-    rows = _table(name)["rows"].get(run.task, [])
-    yield from (row for row in rows if _is_of(row["elmo"], run))
+def _rows(run: Run, name: str) -> list[Row]:
+    """Return the rows of a table with the run's task and setting."""
+    return [row for row in _table(name)["rows"].get(run.task, []) if _is_of(row["elmo"], run)]
 
 
 def _reads_as_much(run: Run, name: str) -> bool:
     """Whether the run uses its whole training set, or the table is about parts of it."""
-    return bool(_table(name).get("fractions")) or _has(run, "fraction", 1)
+    return bool(_table(name).get("fractions")) or _has_all(run, {"fraction": 1})
 
 
 def _is_of(setting: Row, run: Run) -> bool:
     """Whether a run has a row's setting; keys without effect in the run are ignored."""
-    mix = setting.get("mix", "all")
-    if mix == "none" or is_without_layers(run):
-        return mix == "none" and is_without_layers(run)
-    task_settings = run.config["task"].get("elmo", {})
-    wanted = (
-        {"norm": "none"}
-        | {key: task_settings[key] for key in OWN if key in task_settings}
-        | setting
-    )
-    keys = [key for key in wanted if f"elmo.{key}" not in run.idle]
-    return _has(run, "elmo.mix", mix) and all(_has(run, f"elmo.{key}", wanted[key]) for key in keys)
+    is_baseline = setting.get("mix") == "none"
+    if is_baseline or is_without_layers(run):
+        return is_baseline and is_without_layers(run)
+    of_task = run.config["task"].get("elmo", {})
+    own = {key: of_task[key] for key in OWN if key in of_task}
+    wanted = {
+        f"elmo.{key}": value
+        for key, value in ({"norm": "none", "mix": "all"} | own | setting).items()
+    }
+    return _has_all(run, {key: wanted[key] for key in wanted if key not in run.idle})
 
 
-def _has(run: Run, key: str, value: Any) -> bool:
-    """Whether a run's config has a value, or lacks the key."""
-    return key not in run.settings or equal(run.settings[key], value)
+def _has_all(run: Run, wanted: Mapping[str, Any]) -> bool:
+    """Whether a run's config has these values; a key that it lacks has any."""
+    return all(equal(run.settings[key], wanted[key]) for key in wanted.keys() & run.settings.keys())

@@ -1,10 +1,11 @@
 """Print a run's figures as tables on the terminal."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from elmo_bench.files import counted_noun, duration, plain, plain_lines, two_digits
 from elmo_bench.runs import Result, flat_mix
@@ -32,19 +33,17 @@ def print_line(line: str) -> None:
 
 def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
     """Print a table of a split's figures in percent: a row for each type, and one for all."""
-    groups: dict[str, dict[str, float]] = {}
+    groups: dict[str, dict[str, str]] = defaultdict(dict)
     for name, value in metrics.items():
         if name.startswith(f"{split}/"):
             group, _, kind = name.removeprefix(f"{split}/").rpartition("/")
-            groups.setdefault(group, {})[kind] = value
+            groups[group][kind] = f"{100 * value:.2f}"
     # The groups with the most figures define the order of columns, since others may lack some.
     by_size = sorted(groups.values(), key=len, reverse=True)
     kinds = [*dict.fromkeys(kind for figures in by_size for kind in figures)]
-    table = Table("")
-    for kind in kinds:
-        table.add_column(plain(kind), justify="right")
+    table = Table("", *(Column(plain(kind), justify="right") for kind in kinds))
     for group, figures in sorted(groups.items(), key=lambda item: (item[0] == "", item[0])):
-        cells = (f"{100 * figures[kind]:.2f}" if kind in figures else "" for kind in kinds)
+        cells = (figures.get(kind, "") for kind in kinds)
         table.add_row(plain(group) or "all", *cells, style="" if group else "bold")
     print_line(f"\n{title}, in percent")
     Console(markup=False, emoji=False).print(table)

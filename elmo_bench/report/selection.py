@@ -9,7 +9,7 @@ from typing import Any
 
 from elmo_bench.runs import Key, Run, distinguishing, is_without_layers, values
 
-from .labels import titled
+from .grids import titled
 from .names import name, task_titles
 from .table import MIXED, Cell, Report, is_measured, report
 
@@ -26,11 +26,10 @@ def select(
     title: str = "",
     **options: Any,
 ) -> list[Report]:
-    """Return the report of a split, or a report on dev and one on test.
+    """Return the report of a split or, if `split` is None and the runs differ in settings of ELMo,
+    one of all settings on dev, and one of the baseline and the setting chosen on dev, on test.
 
-    Two reports are returned if `split` is None and the runs differ in settings of ELMo: one of all
-    settings on dev, and one of the baseline and the setting chosen on dev, on test. Runs without
-    dev figures are compared on test. `options` holds further arguments of `report`.
+    Runs without dev figures are compared on test. `options` holds further arguments of `report`.
     """
     if split or not _is_search(runs) or not any(is_measured(run, "dev") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]
@@ -48,13 +47,9 @@ def select(
         on_test = report(runs, on_dev.rows, on_dev.columns, split="test", title=title, **options)
         # The report on dev includes these runs and already has the note on different code.
         notes = [note for note in on_test.notes if not note.startswith(MIXED)]
-        on_test = replace(
-            on_test,
-            title=titled(title, ON_TEST),
-            chosen_among=max(map(len, alternatives)),
-            notes=[*_not_chosen(on_dev, best), *notes],
-        )
-        reports.append(on_test)
+        notes = [*_not_chosen(on_dev, best), *notes]
+        among, title = max(map(len, alternatives)), titled(title, ON_TEST)
+        reports.append(replace(on_test, title=title, chosen_among=among, notes=notes))
     return reports
 
 
@@ -68,9 +63,7 @@ def _is_search(runs: Sequence[Run]) -> bool:
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
-    """Group the cells of a row that differ only in settings of ELMo; dev chooses one of each
-    group.
-    """
+    """Group the cells of a row that differ in settings of ELMo alone: dev chooses one of each."""
     groups: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         if cell.column != report.baseline and not is_without_layers(cell.runs[0]):

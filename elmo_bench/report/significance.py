@@ -35,8 +35,8 @@ class Scale(NamedTuple):
 class Test(NamedTuple):
     """The result of a test of the difference between two systems, on new examples and new seeds.
 
-    Figures are fractions of 1. A single run on a side does not show the variance over seeds, so `p`
-    and all values derived from it are None, and the interval holds only for these trained models.
+    A single run on a side does not show the variance over seeds, so `p` and all values derived from
+    it are None, and the interval holds only for these trained models.
     """
 
     difference: float
@@ -50,14 +50,6 @@ class Test(NamedTuple):
     # Smallest true difference found with 80 % power, at most 1; Bonferroni over all comparisons.
     # None with fewer than FEWEST runs a side: rough, and nothing is decided.
     detectable: float | None = None
-
-    @property
-    def error(self) -> float:
-        return self.scales[0].error
-
-    @property
-    def freedom(self) -> float:
-        return self.scales[0].freedom
 
     @property
     def is_preliminary(self) -> bool:
@@ -84,11 +76,10 @@ def compare(
 ) -> Test:
     """Test the difference between two systems' runs on the same examples, given by their counts.
 
-    Runs and clusters of examples (by default each example) are both random samples. The difference
-    divided by the root of its variance has a t distribution. This is the analysis of readers and
-    cases of Obuchowski and Rockette (1995) with the degrees of freedom of Hillis (2007), for runs
-    nested in systems and unequal variances (Welch 1947). p is never below that of Welch's test over
-    the runs' figures. Raises ValueError for fewer than two clusters.
+    Runs and clusters of examples (by default each example) are both random samples. This is the
+    analysis of readers and cases of Obuchowski and Rockette (1995) with the degrees of freedom of
+    Hillis (2007), for runs nested in systems and unequal variances (Welch 1947). p is never below
+    that of Welch's test over the runs' figures. Raises ValueError for fewer than two clusters.
     """
     num_examples = ours.shape[1]
     if clusters is not None:
@@ -154,19 +145,20 @@ def unpaired_scales(
     """Return the scale of all variances if each system has its own seeds, that without the
     examples', and Welch's over the runs alone.
 
-    The variance between a system's runs, divided by their number, cannot be below the noise of
-    their predictions on the examples, which the jackknife estimates more precisely. The larger of
-    the two is used, with the degrees of freedom of the runs: few runs are often closer together
-    than they would be again. The covariance of different runs due to the choice of examples, which
-    more runs do not lower, is from the jackknife over clusters. Satterthwaite adds its degrees of
-    freedom, so that more noise could make p smaller; the two other scales prevent that.
+    The variance between a system's runs cannot be below the noise of their predictions on the
+    examples, which the jackknife estimates more precisely: few runs are often closer together than
+    they would be again. `shared`, the covariance of different runs due to the choice of examples,
+    is not lowered by more runs. Satterthwaite adds its degrees of freedom, so that more noise could
+    make p smaller; the two other scales prevent that.
     """
     welch, runs, examples, without = [], [], 0.0, [without_each(ours), without_each(theirs)]
     for system, left_out in zip((ours, theirs), without, strict=True):
-        own, shared = _own_and_shared(covariance(left_out))
-        between, count = float(figure(system.sum(1)).var(ddof=1)), len(system)
+        covariances, count = covariance(left_out), len(system)
+        own = float(np.trace(covariances))
+        shared = (float(covariances.sum()) - own) / (count * (count - 1))
+        between = float(figure(system.sum(1)).var(ddof=1))
         welch.append((between / count, count - 1))
-        runs.append((max(between, own - shared) / count, count - 1))
+        runs.append((max(between, own / count - shared) / count, count - 1))
         examples += shared
     across = covariance(np.concatenate(without))[: len(ours), len(ours) :].mean()
     of_examples = max(examples - 2 * float(across), 0.0), ours.shape[1] - 1
@@ -190,12 +182,6 @@ def _scale(*parts: tuple[float, int]) -> Scale:
     # Divide by the largest part, because squares of small variances underflow to 0.
     squares = sum((part / largest) ** 2 / degrees for part, degrees in parts)
     return Scale(error, (total / largest) ** 2 / squares)
-
-
-def _own_and_shared(covariances: Float[np.ndarray, "R R"]) -> tuple[float, float]:
-    """Return the mean of the variances and the mean of the covariances of different runs."""
-    count, own = len(covariances), float(np.trace(covariances))
-    return own / count, (float(covariances.sum()) - own) / (count * (count - 1))
 
 
 def largest_p(difference: float, scales: Sequence[Scale]) -> float:

@@ -39,10 +39,7 @@ from .names import is_number, name, task_titles
 from .published import published
 
 RANKS: dict[Hashable, int] = {NOTHING: 0, "none": 1, "top": 3, "all": 5}  # numbers 2, others 4
-NO_BASELINE = (
-    "no comparison: this row has no baseline run; move the keys that differ from "
-    "`rows` to `columns`"
-)
+NO_BASELINE = "no baseline run in this row; move the keys that differ from `rows` to `columns`"
 MIXED = "runs of different code"
 
 
@@ -75,17 +72,14 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Cells in the order of rows and columns, in a row the baseline first.
-
-    `rows` and `columns` are config keys, `baseline` is the key of a column.
-    """
+    """Rows by columns, of the values of config keys."""
 
     rows: list[str]
     columns: list[str]
     metric: str | None
     split: str
-    baseline: Key | None
-    cells: list[Cell]
+    baseline: Key | None  # a column
+    cells: list[Cell]  # in the order of rows and columns, in a row the baseline first
     notes: list[str]  # reasons why comparisons have no test, and remarks on the runs
     title: str = ""  # distinguishes several reports
     chosen_among: int = 0  # largest number of settings that dev chose a cell from; 0: no choice
@@ -126,9 +120,8 @@ class Report:
 
     @cached_property
     def by_row(self) -> dict[Key, dict[Key, Cell]]:
-        """Each row's cells by column, with the baseline that applies to the row.
-
-        A row that has only a baseline is left out if another row uses that baseline.
+        """Each row's cells by column, with the baseline that applies to it; without rows that have
+        only a baseline, if another row uses it.
         """
         rows: dict[Key, dict[Key, Cell]] = defaultdict(dict)
         for cell in self.cells:
@@ -161,9 +154,6 @@ def report(
     paper: str | None = None,
 ) -> Report:
     """Return all cells, with their differences to the baseline; p is corrected for this report.
-
-    A cell's baseline is the cell of the baseline's column in the same row. If row keys have no
-    effect on the baseline, it is the cell of the row with "-" for these keys.
 
     `rows` are config keys: by default all that differ between runs, except columns and seed. The
     metric is by default the one that each run's task monitors, `paper` the paper's first table that
@@ -236,9 +226,8 @@ def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:
 def grouped(
     runs: Iterable[Run], rows: Sequence[str], columns: Sequence[str] = ()
 ) -> dict[tuple[Key, Key], list[Run]]:
-    """Group runs by row and column; of runs of a seed the first that finished counts.
-
-    A training run comes before its own evaluations, which have neither epochs nor costs.
+    """Group runs by row and column; of runs of a seed the first that finished counts, a training
+    before its own evaluations, which have neither epochs nor costs.
     """
     groups: dict[tuple[Key, Key], dict[int, Run]] = defaultdict(dict)
     for run in runs:
@@ -299,16 +288,11 @@ def software(runs: Iterable[Run]) -> str:
 def corrected(reports: Sequence[Report], correct: Correction | None = None) -> list[Report]:
     """Return the reports with p corrected, by default for all comparisons in them."""
     correct = correct or families(comparisons_of(reports))
-    return [
-        replace(
-            each,
-            cells=[
-                replace(cell, comparison=cell.comparison and correct(cell.comparison))
-                for cell in each.cells
-            ],
-        )
-        for each in reports
-    ]
+
+    def of(cell: Cell) -> Cell:
+        return replace(cell, comparison=cell.comparison and correct(cell.comparison))
+
+    return [replace(report, cells=[*map(of, report.cells)]) for report in reports]
 
 
 def comparisons_of(reports: Iterable[Report]) -> list[Comparison]:
@@ -316,15 +300,11 @@ def comparisons_of(reports: Iterable[Report]) -> list[Comparison]:
 
 
 def order(key: Key) -> list[tuple[int, float, str]]:
-    """Return the sort key of a setting.
-
-    The order is: no value, the baseline, numbers by size (layers from the lowest), the top layer,
-    lists and other words, all layers.
+    """Return the sort key of a setting: no value, the baseline, numbers by size (layers from the
+    lowest), the top layer, lists and other words, all layers.
 
     >>> sorted(("all", "top", (0, 1), 2, "none", "books", "-"), key=lambda x: order((x,)))
     ['-', 'none', 2, 'top', (0, 1), 'books', 'all']
     """
-    return [
-        (RANKS.get(each, 4), 0.0, text(each)) if not is_number(each) else (2, float(each), "")
-        for each in key
-    ]
+    ranks = ((2, float(v), "") if is_number(v) else (RANKS.get(v, 4), 0.0, text(v)) for v in key)
+    return [*ranks]

@@ -101,8 +101,10 @@ def _comparison(compared: Comparison | None) -> dict[str, Any]:
     test = compared.test if compared else None
     low, high = test.interval if test else (None, None)
     of_comparison = ("difference", "error_reduction", "p_holm", "family")
-    of_test = ("p", "error", "freedom", "detectable", "examples", "clusters", "unit")
+    of_test = ("p", "detectable", "examples", "clusters", "unit")
+    of_all = test.scales[0] if test else None
     flat = {key: getattr(compared, key, None) for key in of_comparison}
+    flat |= {key: getattr(of_all, key, None) for key in ("error", "freedom")}
     flat |= {key: getattr(test, key, None) for key in of_test}
     return flat | {"low": low, "high": high}
 

@@ -40,8 +40,8 @@ def read_counts(path: Path, name: str) -> Counts | None:
     arrays = read_arrays(path) if path.is_file() else {}
     if name not in arrays:
         return None
-    rows, none = arrays[name], np.zeros(0)
-    sentences, groups = (arrays.get(key, none) for key in ("sentences", "groups"))
+    rows = arrays[name]
+    sentences, groups = (arrays.get(key, np.zeros(0)) for key in ("sentences", "groups"))
     unit = arrays["unit"].tobytes().decode(errors="replace") if "unit" in arrays else "cluster"
     number = len(sentences)
     if (

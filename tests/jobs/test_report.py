@@ -229,7 +229,9 @@ def test_runs_that_failed_are_named(tmp_path):
     (tmp_path / "mine" / "run.json").write_text(content)
     for asked, failed in (("task:ner", 1), ("seed:1", 0)):
         (found,), origin = reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}")
-        notes = ["1 of 2 runs failed or did not finish: ner mini all seed 2 (did not end)"] * failed
+        notes = [
+            f"1 of 2 runs failed or did not finish: {tmp_path.name}/mine (did not end)"
+        ] * failed
         assert found.notes == notes
         assert origin.failed == failed
 

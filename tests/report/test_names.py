@@ -10,13 +10,9 @@ ELMO = ["encoder.name", "elmo.mix"]
 @pytest.mark.parametrize(
     ("keys", "values", "phrase"),
     [
-        (ELMO, ["books", "all"], "books, all layers"),
-        (ELMO, ["none", "-"], "no encoder"),
         (ELMO, ["books", "none"], "no encoder"),
         (ELMO, ["bert_base", (0, 1)], "bert_base, layers 0 and 1"),
         (ELMO, ["books", (0,)], "books, layer 0"),
-        (["elmo.mix"], ["uniform"], "mean of the layers"),
-        (["elmo.mix", "elmo.l2"], ["all", 1e-3], "all layers, λ = 0.001"),
         (["elmo.mix", "fraction"], ["none", 0.07], "no encoder, 7 % of training"),
         (["data.name", *ELMO], ["sst", "books", "none"], "sst, no encoder"),
         (["elmo.at", "elmo.l2"], [("input", "output"), "-"], "at input and output"),
@@ -25,7 +21,6 @@ ELMO = ["encoder.name", "elmo.mix"]
         (["encoder.name", "encoder.pretrained"], ["mini", True], "mini"),
         (["encoder.pretrained"], [True], "pretrained"),
         (["elmo.mix_lr"], [None], "the task's"),
-        (["rnn._target_"], ["elmo_bench.nn.Identity"], "rnn = Identity"),
         (["task.model.hidden_size"], [100], "task.model.hidden_size = 100"),
         (["vocab.vectors"], ["/data/glove.txt"], "glove.txt"),
         (["elmo.norm"], ["-"], "–"),

@@ -130,28 +130,16 @@ def test_means_and_deviations_over_seeds(runs):
 def test_another_metric_and_split(runs):
     assert "27.50" in text(report(collect([runs]), None, ["elmo.mix"], metric="recall"))
     assert "13.75" in text(report(collect([runs]), None, ["elmo.mix"], split="dev"))
-    with pytest.raises(ValueError, match=r"metric=em: .*, a run of ner, .* only f1, recall, and 0"):
-        report(collect([runs]), None, ["elmo.mix"], metric="em")
-    with pytest.raises(ValueError, match="split=train, but it must be dev or test"):
-        report(collect([runs]), None, ["elmo.mix"], split="train")
 
 
 @pytest.mark.parametrize("key", ["task.name", "data.files.train"])
 def test_no_mean_over_tasks_or_training_sets(tmp_path, key):
-    """What follows from them (a task's figure, where a corpus lies) does not tell runs apart; they
-    themselves do.
-    """
+    """What follows from them (where a corpus lies) does not tell runs apart; they themselves do."""
     for number, value in enumerate(["one", "other"]):
-        task, train = (
-            value if key == name else "same" for name in ("task.name", "data.files.train")
-        )
-        result(
-            tmp_path / str(number),
-            0.5,
-            number,
-            task_name=task,
-            data_files={"train": train, "data_dir": str(number)},
-        )
+        names = {"task.name": "ner", "data.files.train": "same"} | {key: value}
+        files = {"train": names["data.files.train"], "data_dir": str(number)}
+        folder = tmp_path / str(number)
+        result(folder, 0.5, number, task_name=names["task.name"], data_files=files)
     with pytest.raises(ValueError, match=rf"runs of one cell differ in \['{key}'\]"):
         report(collect([tmp_path]), ["data"], ["elmo.mix"])
     assert len(report(collect([tmp_path]), None, ["elmo.mix"]).cells) == 2
@@ -165,28 +153,18 @@ def test_the_same_run_twice_counts_once(tmp_path):
 
 
 def test_no_mean_over_other_contents_of_files(tmp_path):
-    """Runs on data_dir=A and data_dir=B, or before and after the weights were overwritten, look the
-    same but for their inputs.
-    """
+    """Runs on data_dir=A and data_dir=B look the same but for their inputs."""
     for number, train in enumerate(["one", "one", "other"]):
-        result(
-            tmp_path / str(number),
-            0.5,
-            number,
-            more={"inputs": {"data.train": train * 10, "encoder.weights": "w" * 64}},
-        )
+        inputs = {"data.train": train * 10, "encoder.weights": "w" * 64}
+        result(tmp_path / str(number), 0.5, number, more={"inputs": inputs})
     runs = collect([tmp_path])
-    with pytest.raises(
-        ValueError,
-        match=r"runs of one cell differ in \['inputs.data.train'\]; add it to rows or columns",
-    ):
+    why = r"runs of one cell differ in \['inputs.data.train'\]; add it to rows or columns"
+    with pytest.raises(ValueError, match=why):
         report(runs, ["task"], ["elmo.mix"])
     found = report(runs, None, ["elmo.mix"])
     assert found.rows == ["task.name", "inputs.data.train"]
-    assert [(cell.row[1], len(cell.runs)) for cell in found.cells] == [
-        ("oneoneoneone", 2),
-        ("otherotherot", 1),
-    ]
+    rows = [(cell.row[1], len(cell.runs)) for cell in found.cells]
+    assert rows == [("oneoneoneone", 2), ("otherotherot", 1)]
     assert len(where(runs, {"inputs.data.train": "oneoneoneone"})) == 2
 
 
@@ -211,12 +189,13 @@ def test_mixed_code_is_noted(tmp_path):
         ({"columns": ["layers"]}, r"columns=\['layers'\]: no run has"),
         (
             {"baseline": ("none",)},
-            r"baseline=\['none'\]: no such column; the values of \['elmo.mix'\] in the runs are "
-            r"\[\['top'\], \['\[0,1\]'\]",
+            r"baseline=\['none'\]: no such column; .*\[\['top'\], \['\[0,1\]'",
         ),
+        ({"metric": "em"}, r"metric=em: .*, a run of ner, .* only test/f1, test/recall"),
+        ({"split": "train"}, "split=train, but it must be dev or test"),
     ],
 )
-def test_keys_and_baselines_that_are_not_there(runs, settings, message):
+def test_what_is_not_there(runs, settings, message):
     with pytest.raises(ValueError, match=message):
         report(collect([runs]), **({"rows": ["task"], "columns": ["elmo.mix"]} | settings))
 
@@ -262,34 +241,23 @@ def test_published_figures(compared):
 
 def test_the_papers_figures_stand_beside_its_corpora(tmp_path):
     """And beside another corpus only where its table is asked for, with the name of its own."""
-    for number, corpus in enumerate(["conll2003", "wikigold"]):
-        result(tmp_path / str(number), 0.4, data_name=corpus, elmo_mix="none")
-    result(tmp_path / "across", 0.4, data_name="wikigold", elmo_mix="none")
-    change(
-        tmp_path / "across",
-        lambda content: content["config"].update(
-            data={"name": "conll2003"}, trained_on={"name": "wikigold"}
-        ),
-    )
-    own, other, across = (collect([tmp_path / name])[0] for name in ("0", "1", "across"))
+    for name, corpus in (("own", "conll2003"), ("other", "wikigold"), ("across", "conll2003")):
+        result(tmp_path / name, 0.4, data_name=corpus, elmo_mix="none")
+    change(tmp_path / "across", lambda it: it["config"].update(trained_on={"name": "wikigold"}))
+    own, other, across = (collect([tmp_path / name])[0] for name in ("own", "other", "across"))
     figures = [published(run, "f1", "test") for run in (own, other, across)]
     assert figures == [0.9015, None, None]
     assert published(other, "f1", "test", "table1") == 0.9015
-    parts = []
-    for run in (own, other):
-        change(run.folder, lambda content: content["config"].update(fraction=0.1))
-        parts += collect([run.folder])
-    assert [published(part, "f1", "test") for part in parts] == [None, None]
-    assert [published(part, "f1", "test", "table1") for part in parts] == [0.9015, 0.9015]
-    (row,) = tables(report(parts[:1], ["data"], ["elmo.mix"], paper="table1"))["paper"].rows
-    assert row[-1] == "all of CoNLL-2003"
-    asked = report([own, other], ["data"], ["elmo.mix"], paper="table1")
-    grid = tables(asked)["paper"]
-    assert [(row[0], row[-1]) for row in grid.rows] == [
-        ("conll2003", ""),
-        ("wikigold", "CoNLL-2003"),
-    ]
+    grid = tables(report([own, other], ["data"], ["elmo.mix"], paper="table1"))["paper"]
+    shown = [(row[0], row[-1]) for row in grid.rows]
+    assert shown == [("conll2003", ""), ("wikigold", "CoNLL-2003")]
     assert "paper" not in tables(report([other], ["data"], ["elmo.mix"]))
+    change(own.folder, lambda content: content["config"].update(fraction=0.1))
+    (part,) = collect([own.folder])
+    assert published(part, "f1", "test") is None
+    assert published(part, "f1", "test", "table1") == 0.9015
+    (row,) = tables(report([part], ["data"], ["elmo.mix"], paper="table1"))["paper"].rows
+    assert row[-1] == "all of CoNLL-2003"
 
 
 def test_what_the_paper_did_not_publish(tmp_path):
@@ -297,6 +265,8 @@ def test_what_the_paper_did_not_publish(tmp_path):
     others = {
         "elmo_at": ["output"],
         "encoder_pretrained": False,
+        "encoder__target_": "elmo_bench.encoders.static.load",
+        "encoder_directions": ["forward"],
         "finetune_name": "full",
         "elmo_mix_lr": 0.1,
         "elmo_norm": "word",
@@ -307,20 +277,8 @@ def test_what_the_paper_did_not_publish(tmp_path):
         result(tmp_path / str(number), 0.5, **{key: value}, task_elmo=own)
     result(tmp_path / "part", 0.5, task_elmo=own)
     change(tmp_path / "part", lambda content: content["config"].update(fraction=0.5))
-    for name, encoder in (
-        ("words", {"_target_": "elmo_bench.encoders.static.load"}),
-        ("half", {"_target_": "elmo_bench.encoders.bilm.load", "directions": ["forward"]}),
-    ):
-        result(tmp_path / name, 0.5, task_elmo=own)
-        change(
-            tmp_path / name,
-            lambda content, it=encoder: content["config"].update(
-                encoder={"name": "mini", **it}, elmo={"mix": "all"}
-            ),
-        )
     found = {run.folder.name: published(run, "f1", "test") for run in collect([tmp_path])}
     assert {name for name, figure in found.items() if figure} == {"none"}
-    assert found["none"] == 0.9015
 
 
 def test_the_tables_of_the_paper(tmp_path):
@@ -357,7 +315,7 @@ def test_the_tables_of_the_paper(tmp_path):
 
 def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
     """If it is of one of the paper's sweeps; in that one whatever else the command line set."""
-    own = {"at": ["input"], "l2": 0.001}
+    settings = {"task_name": "srl", "task_elmo": {"at": ["input"], "l2": 0.001}}
     for name, table, setting in (
         ("base", 1, {"elmo_mix": "none"}),
         ("mix", 1, {}),
@@ -365,13 +323,9 @@ def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
         ("changed", 3, {"elmo_l2": 0.5}),
         ("another", None, {}),
     ):
-        result(tmp_path / name, 0.4, task_name="srl", task_elmo=own, **setting)
-        if table:
-            change(
-                tmp_path / name,
-                lambda content, it=table: content["config"].update(published={"table": it}),
-            )
-    change(tmp_path / "base", lambda content: content["config"].update(fraction=1))
+        result(tmp_path / name, 0.4, **settings, **setting)
+        of_sweep = {"published": {"table": table}} if table else {}
+        change(tmp_path / name, lambda content, it=of_sweep: content["config"].update(it))
     runs = collect([tmp_path])
     found = {
         place: {run.folder.name for run in runs if stands_in(run, place)}
@@ -385,7 +339,7 @@ def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
         "figure2": {"mix"},
     }
     change(tmp_path / "base", lambda content: content["config"].update(fraction=0.1))
-    part = next(run for run in collect([tmp_path]) if run.folder.name == "base")
+    (part,) = collect([tmp_path / "base"])
     assert [stands_in(part, place) for place in ("table2", "figure1")] == [False, True]
 
 
@@ -419,12 +373,7 @@ def test_all_formats_say_the_same(compared):
     test = cell.comparison.test
     (ours,) = (record for record in read if record["elmo.mix"] == "all")
     assert float(rows[read.index(ours)]["p_holm"]) == cell.comparison.p_holm
-    assert [ours[key] for key in ("low", "high", "p", "detectable")] == [
-        *test.interval,
-        test.p,
-        test.detectable,
-    ]
-    assert ours["clusters"] == 100
+    assert (ours["low"], ours["high"]) == test.interval
     assert ours["figures"] == [*cell.figures]
     for field in {*test._fields} - {"scales", "runs", "interval"}:  # nothing else is lost
         assert ours[field] == getattr(test, field)
@@ -478,15 +427,15 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
     has a baseline of its own.
     """
     result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
-    for l2 in (0.0, 0.1, 1.0):
+    for l2 in (0.0, 1.0):
         result(tmp_path / f"{l2}", 0.5 + l2 / 10, elmo_l2=l2)
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"], baseline=("none",))
     differences = {
         cell.row: cell.comparison and round(cell.comparison.difference, 6) for cell in found.cells
     }
-    assert differences == {("-",): None, (0.0,): 0.1, (0.1,): 0.11, (1.0,): 0.2}
-    assert all("no comparison" not in note for note in found.notes)
-    assert [row[-1] for row in tables(found)["paper"].rows] == ["", "21.02", "21.02", "21.02"]
+    assert differences == {("-",): None, (0.0,): 0.1, (1.0,): 0.2}
+    assert all("no baseline run" not in note for note in found.notes)
+    assert [row[-1] for row in tables(found)["paper"].rows] == ["", "21.02", "21.02"]
     result(tmp_path / "own", 0.1, elmo_mix="all", elmo_l2=1.0)
     runs = collect([tmp_path])
     for run in runs:  # as if λ did something without ELMo, too
@@ -509,33 +458,18 @@ def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
     assert grid.bold == {(0, 2), (1, 1)}
 
 
-def test_layers_stand_from_the_lowest_to_all(tmp_path):
-    for number, mix in enumerate(["all", "top", [0, 1], 10, 2, "uniform", 0, "none"]):
-        result(tmp_path / str(number), 0.5, elmo_mix=mix)
-    (grid,) = tables(report(collect([tmp_path]), ["task"], ["elmo.mix"], split="dev")).values()
-    assert [row[0] for row in grid.rows] == [
-        *("no encoder", "layer 0", "layer 2", "layer 10", "top layer", "layers 0 and 1"),
-        *("mean of the layers", "all layers"),
-    ]
-
-
-def test_what_the_design_could_show(compared):
-    grid = tables(compared)["differences"]
-    tests = [cell.comparison.test for cell in compared.cells[1:]]
-    assert grid.heads[4:7] == ["p", "p (Holm)", "smallest found"]
-    shown = [row[6] for row in grid.rows]
-    assert shown == ["", *(f"{100 * test.detectable:.2f}" for test in tests)]
-
-
 def test_figures_and_examples_are_said(compared, tmp_path):
+    """By task and corpus, if there are several."""
     grid = tables(compared)["differences"]
     assert grid.title.startswith("ner, test F1, percent: mean ± standard deviation (runs)")
     assert "Test examples: 100." in grid.caption
-    result(tmp_path / "other", 0.5, task_name="srl", task_monitor_title="argument F1")
-    both = report(collect([tmp_path]), ["task"], ["encoder", "elmo.mix"], baseline=("none",) * 2)
-    grid = tables(both)["means"]
-    assert grid.title.startswith("Test figures, percent")
-    assert "Figures: ner F1; srl argument F1." in grid.caption
+    about = {"task_name": "srl", "task_monitor_title": "argument F1"}
+    result(tmp_path / "other", 1.0, 1, np.ones(30), **about)
+    for rows, columns in ((["encoder", "elmo.mix"], ["task"]), (["task"], ["encoder", "elmo.mix"])):
+        grid = tables(report(collect([tmp_path]), rows, columns))["means"]
+        assert grid.title.startswith("Test figures, percent")
+        assert "Figures: ner F1; srl argument F1." in grid.caption
+        assert "Test examples: conll2003 100; ontonotes5 30." in grid.caption
 
 
 def test_nothing_is_bold_where_all_are_equal(tmp_path):
@@ -546,30 +480,10 @@ def test_nothing_is_bold_where_all_are_equal(tmp_path):
     result(tmp_path / "srl", 0.9, task_name="srl", elmo_l2=0.1)
     runs = collect([tmp_path])
     found = report(where(runs, {"task": "ner"}), ["elmo.l2"], ["encoder"], baseline=("none",))
-    assert {cell.row[0]: found.is_best(cell) for cell in found.cells} == {
-        "-": False,
-        0.0: False,
-        0.1: True,
-    }
+    assert [cell.row[0] for cell in filter(found.is_best, found.cells)] == [0.1]
     assert tables(found)["means"].bold == {(1, 2)}
     across = report(where(runs, {"encoder": "mini", "elmo.l2": 0.1}), ["encoder"], ["task"])
     assert not any(map(across.is_best, across.cells))
-
-
-def test_sizes_of_corpora(compared, tmp_path):
-    """Not the size of a row's first cell for all."""
-    result(tmp_path / "srl", 1.0, 1, np.ones(30), task_name="srl")
-    for rows, columns in ((["encoder", "elmo.mix"], ["task"]), (["task"], ["encoder", "elmo.mix"])):
-        grid = tables(report(collect([tmp_path]), rows, columns))["means"]
-        assert "Test examples: conll2003 100; ontonotes5 30." in grid.caption
-
-
-def test_what_a_key_does_nothing_for_has_no_value(tmp_path):
-    result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
-    for l2 in (0.0, 0.1):
-        result(tmp_path / f"{l2}", 0.5, elmo_l2=l2)
-    found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"])
-    assert "–" in [row[0] for row in tables(found)["means"].rows]
 
 
 def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
@@ -577,16 +491,20 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     result(tmp_path / "base", 0.5, 1, right, elmo_mix="none")
     result(tmp_path / "old", 0.6, elmo_mix="all")
     result(tmp_path / "else", 0.5, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
+    result(tmp_path / "gold", 0.25, 1, np.ones(10), elmo_mix=0)
+    path = tmp_path / "gold" / "counts" / "test.npz"
+    counts = dict(np.load(path))
+    counts["f1"][..., [1, 3]] = 4  # chunks to find
+    np.savez(path, **counts)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert [cell.comparison.test for cell in found.cells[1:]] == [None, None]
+    assert [cell.comparison.test for cell in found.cells[1:]] == [None] * 3
     why = "no test, since counts/test.npz of a run is missing or lacks the metric"
     assert found.notes[0] == f"ner, all layers ({tmp_path.name}/old): {why}"
-    assert "no test, since the runs' test examples are different" in found.notes[1]
+    assert "no test, since the runs' test examples differ in what is right" in found.notes[1]
+    assert "no test, since the runs' test examples are different" in found.notes[2]
     assert "+10.00" in text(found)
     (tmp_path / "old" / "counts" / "test.npz").write_text("?")
-    with pytest.raises(
-        ValueError, match=r"old/counts/test.npz: not an .npz file of numeric arrays"
-    ):
+    with pytest.raises(ValueError, match=r"old/counts/test.npz: not an .npz file of numeric"):
         report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
 
 
@@ -632,19 +550,6 @@ def test_a_figure_is_that_of_its_counts(tmp_path):
         report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
 
 
-def test_runs_with_other_answers_have_no_test(tmp_path):
-    """Of the same sentences, but with other numbers of chunks to find."""
-    for mix, gold in (("none", 1), ("all", 2)):
-        result(tmp_path / mix, 1 / gold, 1, np.ones(10), elmo_mix=mix)
-        path = tmp_path / mix / "counts" / "test.npz"
-        counts = dict(np.load(path))
-        counts["f1"][..., [1, 3]] = gold
-        np.savez(path, **counts)
-    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    assert found.cells[1].comparison.test is None
-    assert "no test, since the runs' test examples differ in what is right" in found.notes[0]
-
-
 def test_few_runs_are_preliminary(tmp_path):
     """However small their p: no star, no share in the correction, no verdict."""
     trained(tmp_path, {"none": 0.3, "top": 0.9}, 100)
@@ -677,8 +582,8 @@ def test_the_same_comparison_has_the_same_p_in_every_table(tmp_path):
 
 
 def test_without_variance_there_is_no_test(tmp_path):
-    """Runs that all get the same right, or nothing, show nothing, not that they are equal; they
-    count for no other.
+    """Runs that all get the same right show nothing, not that they are equal; they count for no
+    other.
     """
     rng = np.random.default_rng(1)
     same = rng.random(200) < 0.3
@@ -686,9 +591,8 @@ def test_without_variance_there_is_no_test(tmp_path):
         for seed in SEEDS:
             right = rng.random(200) < 0.8 if mix == "all" else same
             result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
-    runs = collect([tmp_path])
-    found = report(runs, None, ["elmo.mix"], baseline=("none",))
-    top, both = by_column(found)["top"].comparison, by_column(found)["all"].comparison
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
+    top, both = (by_column(found)[mix].comparison for mix in ("top", "all"))
     assert top[:4] == (0.0, 0.0, None, None)
     assert both.p_holm == both.test.p < 0.05
     assert "no test, since the difference varies neither with seeds nor with" in found.notes[0]

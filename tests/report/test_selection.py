@@ -10,7 +10,7 @@ from elmo_bench.report import collect, select, tables
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}
 
 
-def run(folder, mix, seed, *, encoder="mini", metrics=("dev", "test"), task="ner"):
+def run(folder, mix, seed, *, encoder="mini", metrics=("dev", "test"), task="ner", commit="a"):
     dev, test = FIGURES[mix]
     figures = {"dev": dev + seed / 1000, "test": test + seed / 1000}
     config = {
@@ -26,6 +26,7 @@ def run(folder, mix, seed, *, encoder="mini", metrics=("dev", "test"), task="ner
         "seed": seed,
         "metrics": {f"{split}/f1": figures[split] for split in metrics},
         "config": config,
+        "commit": commit,
     }
     (folder / "result.json").write_text(json.dumps(content))
 
@@ -80,20 +81,17 @@ def test_nothing_to_choose(tmp_path, mixes):
 
 def test_a_note_on_the_code_stands_once(tmp_path):
     for mix in ("none", "all", "top"):
-        run(tmp_path / mix, mix, 1)
-        path = tmp_path / mix / "result.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": mix}))
+        run(tmp_path / mix, mix, 1, commit=mix)
     on_dev, on_test = select(collect([tmp_path]), ["task"], ["elmo.mix"])
     assert "different code" in on_dev.notes[0]
     assert on_test.notes == []
     assert "of up to 2 settings" in tables(on_test)["means"].caption
 
 
-def test_without_figures_on_one_of_them(tmp_path):
-    (only,) = selected(tmp_path / "test", FIGURES, metrics=["test"])
-    assert only.split == "test"
-    (only,) = selected(tmp_path / "dev", FIGURES, metrics=["dev"])
-    assert only.split == "dev"
+@pytest.mark.parametrize("split", ["test", "dev"])
+def test_without_figures_on_the_other(tmp_path, split):
+    (only,) = selected(tmp_path, FIGURES, metrics=[split])
+    assert only.split == split
 
 
 def test_a_baseline_that_only_dev_has(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
-from ..labels import labels_of, titled
+from ..grids import labels_of, titled
 from ..significance import LEVEL
 from ..table import Cell, Key, Report, comparisons_of
 from . import style

@@ -15,7 +15,7 @@ from elmo_bench.runs import MIX, NOTHING, Key
 
 from .. import names
 from ..aggregate import after_epochs
-from ..labels import labels_of, titled
+from ..grids import labels_of, titled
 from ..table import Cell, Report, order
 from . import style
 
