@@ -19,7 +19,6 @@ from .download import (
     check_online as check_online,
     corpus as corpus,
     fetch as fetch,
-    fetch_path as fetch_path,
     hash_file as hash_file,
     offline as offline,
 )

@@ -105,20 +105,16 @@ def _part(path: Path, member: str, first: int = 1, last: int | None = None) -> I
 
 
 def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
-    """Return the path of a file below `folder`; a missing file is downloaded.
+    """Return the path of a file below `folder`, which URL and checksum determine; a missing file is
+    downloaded.
 
     Raises FileNotFoundError, which says where to put the file by hand, if the download fails, and
     ValueError for a wrong checksum. Without `sha256`, the checksum is logged.
     """
-    path = fetch_path(url, folder=folder, sha256=sha256)
+    key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
+    path = Path(folder).expanduser() / key / url.rpartition("/")[2]
     _retrieve(url, path, sha256)
     return str(path)
-
-
-def fetch_path(url: str, *, folder: str, sha256: str | None = None) -> Path:
-    """Return where `fetch` keeps a file; URL and checksum determine it."""
-    key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
-    return Path(folder).expanduser() / key / url.rpartition("/")[2]
 
 
 def _retrieve(url: str, path: Path, sha256: str | None) -> None:

@@ -65,7 +65,6 @@ from .resume import (
     begin as begin,
     finished as finished,
     goes_on_from as goes_on_from,
-    last_checkpoint as last_checkpoint,
     leaves_error as leaves_error,
     unfinished as unfinished,
 )

@@ -1,7 +1,7 @@
 """`.tar.xz` archives of runs: what a report needs of many runs, in a small file.
 
 Runs have much in common: the counts of the gold standard, names of settings. So arrays are stored
-uncompressed in the smallest type that holds them, and xz compresses all runs together.
+uncompressed, and xz compresses all runs together.
 """
 
 import hashlib
@@ -22,15 +22,14 @@ from .portable import OVERRIDES, overrides, portable
 from .read import BEGUN, ENDED, Run, text
 
 SUFFIX = ".tar.xz"
-COMMAND = OVERRIDES.as_posix()
+COMMAND, CURVES = OVERRIDES.as_posix(), "metrics.csv"
 COUNTS = ("counts/dev.npz", "counts/test.npz", "counts/train.npz")
-FILES = (COMMAND, *COUNTS, "metrics.csv", ENDED)  # of a finished run, in order
+FILES = (COMMAND, *COUNTS, CURVES, ENDED)  # of a finished run, in order
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # name of a run's folder
 LONGEST = 100  # characters of its first part
 UNPACKED_FREE = 1 << 28  # bytes that any archive may unpack to
 MEMORY = 1 << 28  # bytes of memory for unpacking an archive
 DIGITS = 16  # hexadecimal digits of the archive's hash in its folder's name
-SMALL = (np.uint8, np.uint16, np.uint32, np.float32)
 
 
 def pack(runs: Iterable[Run], archive: Path) -> None:
@@ -88,21 +87,9 @@ def _json(content: Any) -> bytes:
 
 def _arrays(path: Path) -> bytes:
     """Return the same arrays as an uncompressed .npz."""
-    file, arrays = BytesIO(), sorted(read_arrays(path).items())
-    smallest: dict[str, Any] = {name: _smallest(array) for name, array in arrays}
-    np.savez(file, **smallest)
+    file, arrays = BytesIO(), dict[str, Any](read_arrays(path))
+    np.savez(file, **arrays)
     return file.getvalue()
-
-
-def _smallest(array: np.ndarray) -> np.ndarray:
-    """Convert an array to the smallest type that holds its numbers; hashes keep their type.
-
-    >>> _smallest(np.array([0.0, 255.0])).dtype, _smallest(np.array([0.1])).dtype
-    (dtype('uint8'), dtype('float64'))
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        smaller = (array.astype(dtype) for dtype in SMALL if array.dtype != np.uint64)
-        return next((each for each in smaller if (each == array).all()), array)
 
 
 def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path]:

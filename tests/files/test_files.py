@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_bench.files import atomic, corpus, download, fetch, fetch_path, find_files
+from elmo_bench.files import atomic, corpus, download, fetch, find_files
 from tests.conftest import composed
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -231,14 +231,13 @@ def _fetch_and_die(url, folder):
 
 def test_a_killed_download_leaves_nothing_for_the_next(server, tmp_path):
     settings = f"{server}/good.bin", str(tmp_path)
-    path = fetch_path(settings[0], folder=settings[1])
     process = multiprocessing.get_context("fork").Process(target=_fetch_and_die, args=settings)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    assert [entry for entry in path.parent.iterdir() if entry.suffix != ".lock"]
+    assert [entry for entry in tmp_path.glob("*/*") if entry.suffix != ".lock"]
     fetch(settings[0], folder=settings[1])
-    assert {entry.name for entry in path.parent.iterdir()} <= {"good.bin", "good.bin.lock"}
+    assert {entry.name for entry in tmp_path.glob("*/*")} <= {"good.bin", "good.bin.lock"}
 
 
 @pytest.mark.parametrize("stored", ["ner/x.train", "ner/x.train.gz"])
