@@ -23,14 +23,8 @@ GOES_ON = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
 LEFT = (
-    GOES_ON,
-    ENDED,
-    "evaluation.json",
-    "metrics.csv",
-    "best.ckpt",
-    "predictions",
-    "counts",
-    "tensorboard",
+    *(GOES_ON, ENDED, "evaluation.json", "metrics.csv", "best.ckpt"),
+    *("predictions", "counts", "tensorboard"),
 )
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
 

@@ -11,16 +11,10 @@ class LabelMap(NamedTuple):
     predicted: dict[str, str]
 
     def rename(self, prediction: Sequence[str]) -> list[str]:
-        """Return predicted IOB2 tags with the map's names; chunks of other types are removed.
-
-        >>> names = label_map({"PER": "person", "ORG": ["group", "firm"]})
-        >>> names.rename(["B-PER", "I-PER", "B-MISC", "O"])
-        ['B-PER', 'I-PER', 'O', 'O']
-        """
-        parts = [tag.partition("-") for tag in prediction]
+        """Return predicted IOB2 tags with the map's names; chunks of other types are removed."""
         return [
-            f"{prefix}-{self.predicted[label]}" if label in self.predicted else "O"
-            for prefix, _, label in parts
+            f"{tag[:2]}{self.predicted[tag[2:]]}" if tag[2:] in self.predicted else "O"
+            for tag in prediction
         ]
 
 
@@ -31,13 +25,13 @@ def label_map(labels: Mapping[Any, Any]) -> LabelMap:
     Model types with the same name in the corpus are merged into the first of them. Raises
     ValueError if a corpus type would still have several model types.
 
-    >>> label_map({"PER": "person", "ORG": ["group", "firm"]}).gold
-    {'person': 'PER', 'group': 'ORG', 'firm': 'ORG'}
-    >>> label_map({"PER": "who", "GPE": 1, "LOC": 1})
-    LabelMap(gold={'who': 'PER', '1': 'GPE'}, predicted={'PER': 'PER', 'GPE': 'GPE', 'LOC': 'GPE'})
+    >>> names = label_map({"PER": ["who", "whom"], "GPE": 1, "LOC": 1})
+    >>> names.gold, names.predicted
+    ({'who': 'PER', 'whom': 'PER', '1': 'GPE'}, {'PER': 'PER', 'GPE': 'GPE', 'LOC': 'GPE'})
+    >>> names.rename(["B-LOC", "I-LOC", "B-MISC", "O"])
+    ['B-GPE', 'I-GPE', 'O', 'O']
     """
-    gold: dict[str, str] = {}
-    predicted: dict[str, str] = {}
+    gold, predicted = dict[str, str](), dict[str, str]()
     for label, value in labels.items():
         names = [str(name) for name in (value if isinstance(value, list) else [value])]
         images = {gold.setdefault(name, str(label)) for name in names}
