@@ -22,9 +22,9 @@ from .portable import OVERRIDES, overrides, portable
 from .read import BEGUN, ENDED, Run, text
 
 SUFFIX = ".tar.xz"
-COMMAND, CURVES = OVERRIDES.as_posix(), "metrics.csv"
+COMMAND = OVERRIDES.as_posix()
 COUNTS = ("counts/dev.npz", "counts/test.npz", "counts/train.npz")
-FILES = (COMMAND, *COUNTS, CURVES, ENDED)  # of a finished run, in order
+FILES = (COMMAND, *COUNTS, "metrics.csv", ENDED)  # of a finished run, in order
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,150}", re.ASCII)  # name of a run's folder
 LONGEST = 100  # characters of its first part
 UNPACKED_FREE = 1 << 28  # bytes that any archive may unpack to
