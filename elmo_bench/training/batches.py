@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
+from .processes import rank
+
 LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
 
 
@@ -37,9 +39,8 @@ class LengthBatches(Sampler[list[int]]):
     ) -> None:
         self.lengths, self.shuffle_seed = lengths, shuffle_seed
         self.epoch, self.seen = start
-        self.rank, self.world = 0, 1
-        if dist.is_initialized():
-            self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self.rank = rank()
+        self.world = dist.get_world_size() if dist.is_initialized() else 1
         if shuffle_seed is None:  # give each process a batch
             batch_size = min(batch_size, max(1, len(lengths) // self.world))
         # The greatest length at each position of the order, given the noise.

@@ -28,7 +28,7 @@ from elmo_bench.text import (
     tokenize,
 )
 
-from .mentions import Clusters, Mention, add_mentions, cells_of, merge, size, without_repeats
+from .mentions import Clusters, Mention, add_mentions, cells_of, merge, without_repeats
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
             continue
         for part in parts:
             merged = merge(part.gold)
-            num_repeated += size(part.gold) - size(merged)
+            num_repeated += sum(map(len, part.gold)) - sum(map(len, merged))
             num_parts, num_empty = num_parts + 1, num_empty + (not merged)
             yield replace(part, gold=merged)
     if num_empty or num_left_out or num_repeated:
@@ -209,7 +209,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
     the first of them; a warning says how many there are. Raises ValueError for another document,
     other lengths of its sentences, or another number of documents.
     """
-    documents, kept = list(_documents(path)), []
+    documents, kept, repeated = list(_documents(path)), [], 0
     for document, example in paired(path, documents, examples):
         found, expected = (
             (each.document, each.part, [len(words) for words in each.sentences])
@@ -222,7 +222,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
                 f"{shown(expected)}"
             )
         kept.append(without_repeats(document.gold, example.gold))
-    repeated = sum(size(document.gold) for document in documents) - sum(map(size, kept))
+        repeated += sum(map(len, document.gold)) - sum(map(len, kept[-1]))
     if repeated:
         log.warning(
             "%s: %d gold mentions removed, since an earlier cluster has them", path, repeated

@@ -20,11 +20,6 @@ _BRACKET = re.compile(r"\(\d++\)?|\d++\)")
 _CELL = re.compile(rf"(?:{_BRACKET.pattern})(?:\|?(?:{_BRACKET.pattern}))*")
 
 
-def size(clusters: Clusters) -> int:
-    """Return the number of mentions."""
-    return sum(map(len, clusters))
-
-
 def add_mentions(
     clusters: dict[str, set[Mention]], rows: Sequence[Row], start: int, path: Path
 ) -> None:
