@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from elmo_bench.config import process
-from elmo_bench.encoders.bilm import BiLm, word_cache
+from elmo_bench.encoders.bilm import BiLm, char_cnn
 from elmo_bench.encoders.bilm.packed import PackedLinear
-from elmo_bench.lm import LanguageModel
 from elmo_bench.text.chars import char_ids
 
 from . import allennlp, simple_elmo_peer
@@ -93,7 +92,7 @@ def _forward(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[
             "ours, bfloat16": lambda: near.read(chars),
         }
     else:
-        unknown = patch.object(word_cache, "KNOWN_TYPES", 0)(lambda: model.read(chars))
+        unknown = patch.object(char_cnn, "KNOWN_TYPES", 0)(lambda: model.read(chars))
         means = {
             "ours, no word type known": unknown,
             "ours, all word types known": lambda: model.read(chars),
@@ -188,12 +187,10 @@ def _building(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[
 
 def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
     model = setting.bilm(size)
-    types, words = word_cache.WordCache(model.token_encoder), chars.flatten(0, 1)
+    types, words = char_cnn.WordCache(model.token_encoder), chars.flatten(0, 1)
 
     means: dict[str, Callable[[], object]] = {
-        "ours, no word type known": patch.object(word_cache, "KNOWN_TYPES", 0)(
-            lambda: types(words)
-        ),
+        "ours, no word type known": patch.object(char_cnn, "KNOWN_TYPES", 0)(lambda: types(words)),
         "ours, all word types known": lambda: types(words),
         "ours, each word anew": lambda: model.token_encoder(words),
     }
@@ -206,14 +203,13 @@ def _characters(setting: Setting, size: str, chars: Tensor) -> dict[str, Callabl
 def _training(setting: Setting, size: str, chars: Tensor) -> dict[str, Callable[[], object]]:
     """Forward and backward from the top layers, without softmax, on windows without padding."""
     model = setting.bilm(size).to(setting.device).train().requires_grad_(True)
-    language_model = LanguageModel(model, ["<UNK>"])
     types, inputs = chars.flatten(0, 1).unique(dim=0, return_inverse=True)
-    frames, windows = types.cpu().numpy(), [inputs.view(chars.shape[:2]).cpu().numpy()] * 2
+    windows = inputs.view(chars.shape[:2]).expand(2, -1, -1)
     state = model.zero_state(len(chars))
 
     def ours() -> None:
         model.zero_grad()
-        tops, _ = language_model.tops(frames, windows, state)
+        tops, _ = model.run(model.token_encoder(types)[windows], state)
         sum(top.sum() for top in tops).backward()  # type: ignore
 
     lstms, x = _torch_lstms(setting, size, chars)

@@ -5,7 +5,6 @@ run with `elmo.adapt=true`.
 import hashlib
 import logging
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -66,10 +65,9 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
     model = language_model(cfg, corpus)
-    watch = partial(watched, description="perplexity")
-    before = model.perplexity(dev, watch)
+    before = model.perplexity(dev)
     train_on(cfg, model, corpus, "adapting")
-    after = model.perplexity(dev, watch)
+    after = model.perplexity(dev)
     figures = {f"before/{way}": value for way, value in before.items()}
     figures |= {f"after/{way}": value for way, value in after.items()}
     folder.mkdir(parents=True, exist_ok=True)

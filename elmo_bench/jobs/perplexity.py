@@ -1,7 +1,6 @@
 """`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
-from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -9,7 +8,6 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench.config import encoders, hardware
-from elmo_bench.files import counted
 from elmo_bench.lm import LanguageModel, load_language_model
 from elmo_bench.text import read_sentences
 
@@ -28,7 +26,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     sentences = [*filter(len, read_sentences(cfg.input))]
     if not sentences:  # of a pipe, which can be read once
         raise ValueError(f"input={cfg.input} contains only blank lines")
-    figures = model.perplexity(sentences, partial(counted, description="batches of sentences"))
+    figures = model.perplexity(sentences)
     if len(figures) > 1:
         figures["mean"] = geometric_mean(figures.values())
     words = [word for sentence in sentences for word in sentence]

@@ -12,7 +12,6 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from elmo_bench import COMMAND, training
 from elmo_bench.config.hardware import device
 from elmo_bench.config.inputs import instantiate
 from elmo_bench.encoders.bilm import BiLm, save
-from elmo_bench.files import Bars, check_bilm_folder, counted, duration, sole, watched, write_text
+from elmo_bench.files import Bars, check_bilm_folder, duration, sole, watched, write_text
 from elmo_bench.files.signals import put_off
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
@@ -69,12 +68,11 @@ def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
     """
     if not (pattern := instantiate(cfg.text.files)[split]):
         return
-    is_empty = True
-    for sentence in read_text(text_files(pattern), raw=cfg.text.tokenize):
-        is_empty = False
-        yield sentence
-    if is_empty:
+    found = read_text(text_files(pattern), raw=cfg.text.tokenize)
+    if (first := next(found, None)) is None:
         raise ValueError(f"text.files.{split}={pattern} contains only blank lines")
+    yield first
+    yield from found
 
 
 def build(cfg: DictConfig, corpus: Corpus) -> Trainer:
@@ -158,8 +156,7 @@ class _Run:
     def _validate(self) -> None:
         """Save the language model if it is the best so far on dev; without dev, always."""
         if self.dev:
-            watch = partial(counted, description="dev perplexity, batches")
-            found = self.trainer.model.perplexity(self.dev, watch)
+            found = self.trainer.model.perplexity(self.dev)
             each = ", ".join(f"{direction} {value:.2f}" for direction, value in found.items())
             log.info("step %d: dev perplexity %s", self.trainer.step, each)
             if (mean := statistics.geometric_mean(found.values())) >= self.best:

@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from elmo_bench.text.chars import word_frame
-
-BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+SPECIAL = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"  # the first words of a vocabulary
 FIRST = {BEGIN: 0, END: 1}  # first token of a sentence, forward and backward -> number
 NO_TARGET = -1  # past the end of the text, since the last row of a batch may be shorter
 Sentences = Sequence[Sequence[str]]
@@ -53,10 +51,8 @@ class Corpus:
             self.counts += np.bincount(part, minlength=len(types))
 
     def digest(self) -> str:
-        """Return a sha256 that identifies the text, wherever its files are.
-
-        It covers the word types in the order of their first occurrence, their counts and the number
-        of sentences.
+        """Return a sha256 of the word types, in the order of their first occurrence, of their
+        counts and of the number of sentences.
         """
         sha256 = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
         sha256.update(self.counts.tobytes())
@@ -69,16 +65,8 @@ class Corpus:
         """
         counted = zip(self.words, self.counts.tolist(), strict=True)
         order = sorted((-count, word) for word, count in counted if count >= min_count)
-        special = [BEGIN, END, UNKNOWN]
-        frequent = [word for _, word in order if word not in special and _fits_a_line(word)]
-        return [*special, *frequent[: None if size is None else max(0, size - 3)]]
-
-    def frames(self, width: int) -> Int[np.ndarray, "U C"]:
-        """Return the character ids of every word type."""
-        frames = np.empty((len(self.words), width), dtype=np.int16)
-        for frame, word in zip(frames, self.words, strict=True):
-            frame[:] = word_frame(word, width)
-        return frames
+        frequent = [word for _, word in order if word not in SPECIAL and _fits_a_line(word)]
+        return [*SPECIAL, *frequent[: None if size is None else max(0, size - 3)]]
 
     def windows(
         self,
@@ -92,10 +80,9 @@ class Corpus:
         """Yield (inputs, targets) of one epoch from window `start` on, as word types in the order
         in which the direction reads them.
 
-        The sentences, in random order, are one stream cut into `batch_size` parallel streams: row b
-        of a window continues row b of the window before. Every token is in exactly one window. The
-        last window may have fewer tokens, and some of its rows may end earlier: there, targets are
-        `NO_TARGET`.
+        Row b of a window continues row b of the window before. Every token is in exactly one
+        window. The last window may have fewer tokens, and some of its rows may end earlier: there,
+        targets are `NO_TARGET`.
         """
         order = rng.permutation(self.num_sentences)
         # The end of each sentence, including its <S>, in the stream.
@@ -118,14 +105,10 @@ class Corpus:
         places = np.stack([seen, seen + 1])
         if direction == "backward":
             places = stop - start + 1 - places
-        inputs, targets = self._framed(start, stop, places)
+        words = self.tokens[np.clip(start + places - 1, 0, self.num_tokens - 1)]
+        words = np.where(places == stop - start + 1, FIRST[END], words)
+        inputs, targets = np.where(places == 0, FIRST[BEGIN], words)
         return inputs, np.where(is_past, NO_TARGET, targets)
-
-    def _framed(self, start: np.ndarray, stop: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Return a word of each sentence: place 0 is <S>, and the place after its words </S>."""
-        words = self.tokens[np.clip(start + place - 1, 0, self.num_tokens - 1)]
-        ends = place == stop - start + 1
-        return np.where(place == 0, FIRST[BEGIN], np.where(ends, FIRST[END], words))
 
     def num_windows(self, *, batch_size: int, unroll: int) -> int:
         """The number of windows in an epoch. Raises ValueError if the text does not fill one."""

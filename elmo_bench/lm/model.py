@@ -5,25 +5,30 @@ The forward direction reads <S> w_1 ... w_n and predicts w_1 ... w_n </S>; the b
 </S> w_n ... w_1 and predicts w_n ... w_1 <S>. Words are read as characters, so any word can be
 read; only predictions need a vocabulary.
 
-Axes: B batch or streams, T tokens, C characters, P one direction, V vocabulary, U different words,
-N predictions.
+Axes: P one direction, V vocabulary.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from jaxtyping import Float
+from safetensors.numpy import save as to_bytes
+from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.encoders import batches
-from elmo_bench.encoders.bilm import BiLm, State
+from elmo_bench.encoders import batches, read_tensors
+from elmo_bench.encoders.bilm import BiLm, Direction, load
+from elmo_bench.files import atomic, counted
+from elmo_bench.text import decode, read_bytes
 
-from .corpus import BEGIN, END, UNKNOWN, Corpus, Sentences
+from .corpus import BEGIN, END, SPECIAL, UNKNOWN, Corpus, Sentences
 
+SOFTMAX, VOCABULARY = "softmax.safetensors", "vocabulary.txt"
 SCORES = 1 << 24  # scores (tokens x vocabulary) in memory at once, for perplexity
 
 
@@ -47,33 +52,13 @@ class LanguageModel(nn.Module):
 
     @torch.no_grad()
     def start_from(self, corpus: Corpus) -> None:
-        """Initialise the softmax with word frequencies.
-
-        A sampled softmax needs this: it sees rare words too seldom to correct random rows, and for
-        a long time they would dominate the sum over a large vocabulary.
+        """Initialise the softmax with word frequencies: a sampled one sees rare words too seldom to
+        correct random rows, which would dominate the sum over a large vocabulary for a long time.
         """
         counts = np.bincount([*map(self.number, corpus.words)], corpus.counts, len(self.vocabulary))
         counts[[self.number(BEGIN), self.number(END)]] = corpus.num_sentences
         self.softmax.bias.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
         self.softmax.weight.mul_(0.01)
-
-    def tops(
-        self,
-        frames: Int[np.ndarray, "U C"],
-        windows: Sequence[Int[np.ndarray, "B T"]],
-        state: State,
-    ) -> tuple[list[Float[Tensor, "B T P"]], State]:
-        """Return each direction's top layer, after dropout, from which words are predicted, and the
-        next state.
-
-        A direction has its own window, of word types whose characters are in `frames`. A word is
-        encoded once, however often it occurs in the windows.
-        """
-        device = self.softmax.weight.device
-        types, places = np.unique(np.stack(windows), return_inverse=True)
-        chars = torch.from_numpy(frames[types].astype(np.int64)).to(device)
-        rows = torch.from_numpy(places.reshape(len(windows), *windows[0].shape)).to(device)
-        return self.bilm.run(self.bilm.token_encoder(chars)[rows], state)
 
     @torch.no_grad()
     def likelihoods(self, sentences: Sentences) -> dict[str, list[Float[np.ndarray, " _"]]]:
@@ -90,41 +75,29 @@ class LanguageModel(nn.Module):
         sizes = [len(sentence) + 1 for sentence in sentences]
         here = torch.arange(words.shape[1] - 1) < torch.tensor(sizes)[:, None]
         scores, sides = {}, layers[-1].chunk(len(self.directions), -1)
+        size = max(1, SCORES // len(self.vocabulary))
         for name, top in zip(self.directions, sides, strict=True):
             read, predicted = slice(0, -1), slice(1, None)
             if name == "backward":
                 read, predicted = predicted, read
-            targets = words[:, predicted][here].to(device)
-            values = self.log_probabilities(top[:, read][here.to(device)], targets).cpu().numpy()
-            scores[name] = np.split(values, np.cumsum(sizes[:-1]))
+            tops, targets = top[:, read][here.to(device)], words[:, predicted][here].to(device)
+            losses = [
+                F.cross_entropy(self.softmax(x), target, reduction="none")
+                for x, target in zip(tops.split(size), targets.split(size), strict=True)
+            ]
+            scores[name] = np.split(-torch.cat(losses).cpu().numpy(), np.cumsum(sizes[:-1]))
         return scores
 
-    def log_probabilities(
-        self, top: Float[Tensor, "N P"], targets: Int[Tensor, " N"]
-    ) -> Float[Tensor, " N"]:
-        """Return the log probability of each target under the full softmax, as many positions at a
-        time as `SCORES` allows.
-        """
-        size = max(1, SCORES // len(self.vocabulary))
-        pairs = zip(top.split(size), targets.split(size), strict=True)
-        parts = [-F.cross_entropy(self.softmax(x), target, reduction="none") for x, target in pairs]
-        return torch.cat(parts)
-
-    def perplexity(
-        self,
-        sentences: Sentences,
-        watch: Callable[[Sequence[list[int]]], Iterable[list[int]]] = iter,
-    ) -> dict[str, float]:
+    def perplexity(self, sentences: Sentences) -> dict[str, float]:
         """Return the exponential of the mean negative log likelihood of each direction, with the
-        full softmax and zero states.
-
-        `watch` receives the batches and yields them unchanged, so that it can show progress. Raises
-        FloatingPointError, with the model's files, for a perplexity beyond all floats.
+        full softmax and zero states; the log shows progress. Raises FloatingPointError, with the
+        model's files, for a perplexity beyond all floats.
         """
         training = self.training
         self.eval()
         losses = dict.fromkeys(self.directions, 0.0)
-        for places in watch([*batches([len(sentence) for sentence in sentences])]):
+        parts = [*batches([len(sentence) for sentence in sentences])]
+        for places in counted(parts, "perplexity, batches"):
             for name, scores in self.likelihoods([sentences[place] for place in places]).items():
                 for values in scores:
                     losses[name] -= float(values.sum(dtype=np.float64))
@@ -143,3 +116,59 @@ class LanguageModel(nn.Module):
 def or_damaged(source: str) -> str:
     """Return the other cause of a loss that is not finite, where a model was read from files."""
     return f". Or {source} is damaged: get or make it again" if source else ""
+
+
+def save_softmax(
+    model: LanguageModel, folder: str | Path, *, dtype: torch.dtype = torch.float16
+) -> None:
+    """Write `softmax.safetensors` ("weight" V P, "bias" V) and `vocabulary.txt` to the biLM's
+    folder, each completely or not at all. Row n of the softmax belongs to the word in line n.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic(folder / VOCABULARY) as part:
+        lines = "".join(f"{word}\n" for word in model.vocabulary)
+        part.write_text(lines, encoding="utf-8", newline="\n")
+    arrays = {
+        name: np.ascontiguousarray(tensor.detach().cpu().to(dtype).numpy())
+        for name, tensor in model.softmax.named_parameters()
+    }
+    with atomic(folder / SOFTMAX) as part:
+        part.write_bytes(to_bytes(arrays))
+
+
+def load_language_model(
+    options: str | Path, weights: str | Path, *, directions: Sequence[Direction] | None = None
+) -> LanguageModel:
+    """Load a biLM, or some `directions` of it, with the softmax and vocabulary in its folder, in
+    float32 and without dropout. Raises the errors of `load`, FileNotFoundError if there is no
+    softmax, and ValueError if softmax, vocabulary and biLM do not fit.
+    """
+    bilm, folder = load(options, weights, directions=directions), Path(weights).parent
+    for path in (folder / SOFTMAX, folder / VOCABULARY):
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path}: no such file. Predicting words needs the biLM's softmax, which "
+                "the published biLMs and the shipped mini do not include; job=pretrain "
+                "out=FOLDER writes one with the biLM"
+            )
+    vocabulary = _read_vocabulary(folder / VOCABULARY)
+    size = len(vocabulary)
+    shapes = {"weight": (size, bilm.options.projection_size), "bias": (size,)}
+    asking = f"{VOCABULARY} and the biLM's options"
+    tensors = read_tensors(folder / SOFTMAX, shapes, asking)
+    model = LanguageModel(bilm, vocabulary).eval()
+    model.softmax.load_state_dict(tensors)
+    model.source = f"{folder / SOFTMAX} or {Path(weights).name}"
+    return model
+
+
+def _read_vocabulary(path: Path) -> list[str]:
+    # Read as bytes, since a word may begin with a byte order mark.
+    words = [decode(line, f"{path}:{number}") for number, line in read_bytes(path)]
+    if words[:3] != [*SPECIAL]:
+        raise ValueError(f"{path}: the first lines must be {[*SPECIAL]}, but they are {words[:3]}")
+    word, count = Counter(words).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{path}: {word!r} occurs {count} times, but each word must occur once")
+    return words

@@ -43,9 +43,7 @@ def draw(samples: int, size: int, rng: np.random.Generator) -> tuple[Int[np.ndar
 
 
 class Candidates(NamedTuple):
-    """The candidates of one direction's tokens in a step, and the logarithms of their expected
-    counts.
-    """
+    """The candidates of one direction's tokens in a step, and the logs of their expected counts."""
 
     targets: Int[Tensor, " N"]  # indices into the gathered rows
     samples: Int[Tensor, " S"]
@@ -65,16 +63,11 @@ def candidates(
     for goal, (sampled, tries) in zip(targets, draws, strict=True):
         both = goal, sampled
         positions = (torch.from_numpy(np.searchsorted(rows, numbers)) for numbers in both)
-        counts = (torch.from_numpy(_log_count(numbers, tries, size)).float() for numbers in both)
+        # log(1 - (1 - p)^tries): how likely a word is to be drawn at least once
+        missed = (tries * np.log1p(-log_uniform(numbers, size)) for numbers in both)
+        counts = (torch.from_numpy(np.log(-np.expm1(logs))).float() for logs in missed)
         results.append(Candidates(*positions, *counts))
     return torch.from_numpy(rows), results
-
-
-def _log_count(numbers: np.ndarray, tries: int, size: int) -> np.ndarray:
-    """Return log(1 - (1 - p)^tries): how likely a word is to be drawn at least once in so many
-    draws.
-    """
-    return np.log(-np.expm1(tries * np.log1p(-log_uniform(numbers, size))))
 
 
 def sampled_loss(
@@ -100,10 +93,7 @@ def sampled_loss(
 
 class _Sampled(torch.autograd.Function):
     """(x, weights of the samples, their biases, scores of the targets, each target's place among
-    the samples or -1) -> the loss.
-
-    The gradient is taken on the way, some tokens at a time: nothing is ever as large as tokens x
-    samples.
+    the samples or -1) -> the loss. The gradient is taken on the way, some tokens at a time.
     """
 
     @staticmethod

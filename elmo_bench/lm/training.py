@@ -12,6 +12,7 @@ Axes: B batch, T tokens, N tokens in all, P one direction, R rows of the softmax
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo_bench.encoders.bilm import DIRECTIONS, State
+from elmo_bench.text.chars import word_frame
 
 from .corpus import FIRST, NO_TARGET, Corpus
 from .model import LanguageModel, or_damaged
@@ -53,10 +55,9 @@ class Training:
         `full_up_to` of which are sampled; `changes` come first.
         """
         names = {field.name for field in dataclasses.fields(cls)} & {*settings}
-        plan = {name: settings[name] for name in names}
         if num_words <= max(settings["full_up_to"], settings["samples"]):
-            plan["samples"] = None
-        return cls(**plan | changes)
+            changes["samples"] = None
+        return cls(**{name: settings[name] for name in names} | changes)
 
     def lr_at(self, step: int, num_steps: int) -> float:
         """Return the learning rate of a step: it rises linearly, then stays constant or decays to 0
@@ -78,9 +79,7 @@ class Trainer:
         dense: MakeOptimizer,
         sparse: MakeOptimizer,
     ) -> None:
-        """`dense` makes the optimizer of the weights that every step changes, `sparse` that of a
-        sampled softmax.
-        """
+        # `dense` is for the weights that every step changes, `sparse` for a sampled softmax
         self.model, self.corpus, self.settings = model, corpus, settings
         self.dense = list((model.bilm if settings.samples else model).parameters())
         self.optimizers = [dense(self.dense)]
@@ -94,7 +93,9 @@ class Trainer:
         self.step = 0
         self.device = model.softmax.weight.device
         self.state = model.bilm.zero_state(settings.batch_size)
-        self._frames = corpus.frames(model.bilm.options.max_characters)
+        width = model.bilm.options.max_characters
+        frames = (word_frame(word, width) for word in corpus.words)  # their character ids: "U C"
+        self._frames = np.fromiter(frames, np.dtype((np.int16, width)), len(corpus.words))
         # NO_TARGET (-1) indexes the last element.
         self._numbers = np.array([*map(model.number, corpus.words), NO_TARGET])
 
@@ -108,15 +109,12 @@ class Trainer:
             epoch, start = divmod(self.step, self.epoch_steps)
             if not start:
                 self.state = self.model.bilm.zero_state(self.settings.batch_size)
-            streams = [self._windows(d, epoch, start) for d in self.model.directions]
-            for windows in zip(*streams, strict=True):
-                if self.step == self.num_steps:
-                    return
+            streams = []
+            for name in self.model.directions:
+                rng = np.random.default_rng((self.settings.seed, epoch, DIRECTIONS.index(name)))
+                streams.append(self.corpus.windows(name, **self._shape, rng=rng, start=start))
+            for windows in islice(zip(*streams, strict=True), self.num_steps - self.step):
                 yield self._step(windows)
-
-    def _windows(self, direction: str, epoch: int, start: int) -> Iterator[Window]:
-        rng = np.random.default_rng((self.settings.seed, epoch, DIRECTIONS.index(direction)))
-        return self.corpus.windows(direction, **self._shape, rng=rng, start=start)
 
     def _step(self, windows: Sequence[Window]) -> float:
         """Train one step on each direction's window; return the loss."""
@@ -149,21 +147,25 @@ class Trainer:
         return mean
 
     def _tops(self, windows: Sequence[np.ndarray]) -> list[Tensor]:
-        """Return the top layer of each direction's window, and update the state."""
-        state = self.state
+        """Return the top layer of each direction's window, after dropout, and update the state. A
+        word is encoded once, however often it occurs in the windows.
+        """
+        state, bilm = self.state, self.model.bilm
         if self.settings.state == "zero":  # at windows that begin with a sentence
             begins = torch.from_numpy(np.stack([words[:, 0] < len(FIRST) for words in windows]))
             state = State(*(x * ~begins[:, None, :, None].to(self.device) for x in state))
-        tops, after = self.model.tops(self._frames, windows, state)
+        types, places = np.unique(np.stack(windows), return_inverse=True)
+        chars = torch.from_numpy(self._frames[types].astype(np.int64)).to(self.device)
+        rows = torch.from_numpy(places.reshape(len(windows), *windows[0].shape)).to(self.device)
+        tops, after = bilm.run(bilm.token_encoder(chars)[rows], state)
         self.state = State(*(part.detach() for part in after))
         return [top.flatten(0, 1) for top in tops]
 
     def _losses(
         self, tops: Sequence[Tensor], goals: Sequence[np.ndarray]
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Return each direction's summed negative log likelihood, last; with a sampled softmax,
-        among its own samples: then before it the rows of the softmax that this step uses, and
-        copies of their weights and biases.
+        """Return the rows of a sampled softmax that this step uses, copies of their weights and
+        biases, and each direction's summed negative log likelihood.
         """
         softmax, losses = self.model.softmax, list[Tensor]()
         if not self.settings.samples:

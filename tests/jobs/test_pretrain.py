@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from elmo_bench.jobs.pretrain import pretrain
-from elmo_bench.lm import LanguageModel, Trainer, load_language_model
+from elmo_bench.lm import Trainer, load_language_model
 from tests.conftest import CONF, composed
 
 LINES = [
@@ -177,23 +177,6 @@ def test_a_signal_ends_it_when_the_step_is_saved(trained, tmp_path, ends, sent, 
     assert "saved after 8 of 46 steps" in caplog.text
     assert state(tmp_path / "out")["step"] == 8
     assert trained() == whole
-
-
-def test_a_signal_during_the_last_look_at_dev(trained, monkeypatch, ends, no_step):
-    """It ends the command; the same command trains no more."""
-    perplexity, sent = LanguageModel.perplexity, []
-
-    def signalled(model, *arguments):
-        if not sent:
-            sent.append(os.kill(os.getpid(), signal.SIGTERM))
-        return perplexity(model, *arguments)
-
-    monkeypatch.setattr(LanguageModel, "perplexity", signalled)
-    with pytest.raises(SystemExit) as ended:
-        trained("pretrain.epochs=1")
-    assert ended.value.code == 128 + signal.SIGTERM
-    no_step()
-    assert trained("pretrain.epochs=1")["dev"] < 20
 
 
 def test_a_second_signal_ends_it_at_once(trained, tmp_path, monkeypatch, ends):

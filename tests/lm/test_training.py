@@ -128,14 +128,3 @@ def test_a_loss_that_is_no_number_names_its_step():
     ):
         for _ in found.run():
             pass
-
-
-def test_the_originals_tiny_corpus(fixtures):
-    """bilm-tf's own test demands a perplexity below 20 of its training text."""
-    path = fixtures / "bilm_tf" / "train" / "data.txt"
-    text = [line.split() for line in path.read_text("utf-8").splitlines() if line.split()]
-    torch.manual_seed(0)
-    found = trainer(text=text, epochs=60, batch_size=2, unroll=20, lr=0.03)
-    for _ in found.run():
-        pass
-    assert max(found.model.perplexity(text).values()) < 20

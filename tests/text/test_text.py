@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from elmo_bench.lm.softmax_file import _read_vocabulary
+from elmo_bench.lm.model import _read_vocabulary
 from elmo_bench.text import (
     Span,
     Vocab,

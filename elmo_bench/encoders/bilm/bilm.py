@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from elmo_bench.text.chars import char_ids, word_frame
 
-from .char_cnn import CharCnn
+from .char_cnn import CharCnn, WordCache
 from .options import Options
 from .scan import Order, Scan, Weights, read, stack
-from .word_cache import WordCache
 
 # Options that have no effect on the shapes of parameters.
 UNSEEN = "activation cell_clip projection_clip skip_connections max_characters directions"
@@ -61,6 +60,15 @@ class Chars(NamedTuple):
     chars: Int[Tensor, "B T C"]
 
 
+class _Frozen(NamedTuple):
+    """What is made once of the parameters of a biLM that is not trained."""
+
+    made_of: Any  # changes if a parameter moves or is written to, or products have another type
+    parameters: list[Tensor]  # so that no other tensor reuses their memory
+    words: WordCache | None
+    layers: dict[tuple[int, int], Weights]  # (first direction of a group, layer) -> weights
+
+
 class BiLm(nn.Module):
     """An encoder that returns the token layer and the LSTM layers, all directions concatenated.
 
@@ -74,7 +82,7 @@ class BiLm(nn.Module):
     """
 
     bf16 = False  # whether the LSTMs' products are in bfloat16, as under autocast
-    _frozen: "_Frozen | None" = None
+    _frozen: _Frozen | None = None
 
     def __init__(self, options: Options, dropout: float = 0.0) -> None:
         super().__init__()
@@ -97,9 +105,7 @@ class BiLm(nn.Module):
         return len(self.directions) * self.options.projection_size
 
     def fingerprint(self) -> str:
-        """Return a sha256 of all parameters and of the options that differ from the original's,
-        with the type of the products.
-        """
+        """Return a sha256 of all parameters and unusual options, with the products' type."""
         sha256 = hashlib.sha256()
         for name in UNSEEN.split():
             value = getattr(self.options, name)
@@ -115,9 +121,7 @@ class BiLm(nn.Module):
         return Chars(char_ids(sentences, self.options.max_characters))
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Return the parameters of each LSTM layer, top layer first, and those of the token layer
-        last.
-        """
+        """Return the parameters of each LSTM layer, top layer first, then the token layer's."""
         layers = [self._parameters_of(layer) for layer in reversed(range(self.options.num_layers))]
         return [*layers, [*self.token_encoder.parameters()]]
 
@@ -196,9 +200,7 @@ class BiLm(nn.Module):
         self, x: Float[Tensor, "R B S P"], state: State
     ) -> tuple[list[Float[Tensor, "B S P"]], State]:
         """Return each direction's top layer, after dropout, and the last state, of a window of
-        streams of text.
-
-        Every direction has its own token vectors, *in the order in which it reads them*.
+        streams; a direction has its own token vectors, *in the order in which it reads them*.
         """
         steps, after = x.transpose(1, 2), State(*map(torch.empty_like, state))
         tops: list[Tensor] = []
@@ -247,9 +249,7 @@ class BiLm(nn.Module):
             yield x
 
     def forget_words(self) -> None:
-        """Empty the cache of word types: the last bits of a vector depend on the words that were
-        computed together with its word.
-        """
+        """Empty the cache of word types: a vector's last bits depend on what was read with it."""
         if self._frozen and self._frozen.words:
             self._frozen.words.forget()
 
@@ -260,7 +260,7 @@ class BiLm(nn.Module):
         kind = tensor.device.type
         return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
-    def _freeze(self, *inputs: Tensor) -> "_Frozen | None":
+    def _freeze(self, *inputs: Tensor) -> _Frozen | None:
         """Return what is made once of the current parameters; None if they are trained."""
         weights = list(self.parameters())
         trains = torch.is_grad_enabled() and any(x.requires_grad for x in (*inputs, *weights))
@@ -272,31 +272,17 @@ class BiLm(nn.Module):
         made_of = dtype, [(weight.data_ptr(), weight._version) for weight in weights]
         if not (self._frozen and self._frozen.made_of == made_of):
             self._frozen = None  # free its memory before the new copy
-            self._frozen = _Frozen(self, dtype, made_of)
+            words = WordCache(self.token_encoder) if weights[0].is_cpu else None
+            layers = {
+                (group.start, layer): Weights(stack(self._parameters_of(layer, group), dtype))
+                for group in self._groups(weights[0].device)
+                for layer in range(self.options.num_layers)
+            }
+            self._frozen = _Frozen(made_of, [x.detach() for x in weights], words, layers)
         return self._frozen
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_frozen"}
-
-
-class _Frozen:
-    """What is made once of the parameters of a biLM that is not trained.
-
-    `made_of` is what changes if a parameter moves or is written to, or if products have another
-    type.
-    """
-
-    def __init__(self, model: BiLm, dtype: torch.dtype, made_of: Any) -> None:
-        self.made_of = made_of
-        # These references keep other tensors from reusing the parameters' memory.
-        self.parameters = [parameter.detach() for parameter in model.parameters()]
-        device = self.parameters[0].device
-        self.words = WordCache(model.token_encoder) if device.type == "cpu" else None
-        self.layers = {
-            (group.start, layer): Weights(stack(model._parameters_of(layer, group), dtype))
-            for group in model._groups(device)
-            for layer in range(model.options.num_layers)
-        }
 
 
 def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], Int[Tensor, " B"]]:

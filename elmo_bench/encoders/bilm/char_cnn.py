@@ -4,8 +4,11 @@ Axes: N words, C characters, W places of a filter in a word, K taps of a filter,
 of the alphabet, E a character's vector, P one direction.
 """
 
+import copy
+import threading
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -15,8 +18,11 @@ from torch.autograd.function import once_differentiable
 from elmo_bench.text.chars import NUM_CHARACTERS, PAD
 
 from .options import Options
+from .packed import PackedLinear
 
 WORDS = 128  # words whose outputs at all places are in memory at once
+CACHE_BATCH = 256  # word types in a batch of the cache
+KNOWN_TYPES = 1 << 15  # word types in the cache
 
 
 class Highway(nn.Module):
@@ -49,18 +55,14 @@ class CharCnn(nn.Module):
         super().__init__()
         self.activation = torch.relu if options.activation == "relu" else torch.tanh
         self.embedding = nn.Embedding(NUM_CHARACTERS, options.char_dim, padding_idx=0)
-        self.convolutions: Any = nn.ModuleList(
-            nn.Conv1d(options.char_dim, count, width) for width, count in options.filters
-        )
+        filters: list[Any] = [nn.Conv1d(options.char_dim, n, width) for width, n in options.filters]
+        self.convolutions: Any = nn.ModuleList(filters)
         size = sum(count for _, count in options.filters)
         self.highways = nn.ModuleList(Highway(size) for _ in range(options.num_highway))
         self.projection = nn.Linear(size, options.projection_size)
-        self._initialise(options, size)
-
-    def _initialise(self, options: Options, size: int) -> None:
-        """Initialise the parameters as bilm-tf does."""
+        # Initialised as bilm-tf does.
         nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
-        for convolution, (width, _) in zip(self.convolutions, options.filters, strict=True):
+        for convolution, (width, _) in zip(filters, options.filters, strict=True):
             if options.activation == "relu":
                 nn.init.uniform_(convolution.weight, -0.05, 0.05)
             else:
@@ -138,3 +140,42 @@ class _HighestSum(torch.autograd.Function):
 
 def _sums(rows: Int[Tensor, "N W K"], table: Float[Tensor, "_ F"]) -> Float[Tensor, "N W F"]:
     return F.embedding_bag(rows.flatten(0, 1), table, mode="sum").unflatten(0, rows.shape[:2])
+
+
+class WordCache:
+    """A frozen character CNN on a CPU with a cache of word types, which is cleared when full."""
+
+    def __init__(self, cnn: CharCnn) -> None:
+        self.cnn = copy.deepcopy(cnn).requires_grad_(False)
+        self.size = cnn.projection.out_features
+        for module in list(self.cnn.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, nn.Linear):
+                    setattr(module, name, PackedLinear(child.weight, child.bias))
+        self.lock = threading.RLock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Empty the cache."""
+        with self.lock:
+            self.numbers: dict[bytes, int] = {}
+            self.vectors = self.cnn.embedding.weight.new_empty(0, self.size)
+
+    def __call__(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N P"]:
+        """Return a vector for every word, including padding."""
+        keys = [word.tobytes() for word in chars.numpy().astype(np.int16)]
+        with self.lock:
+            new = {key: row for row, key in enumerate(keys) if key not in self.numbers}
+            if len(self.numbers) + len(new) > KNOWN_TYPES:
+                self.forget()
+                new = {key: row for row, key in enumerate(keys)}
+            if new:
+                lengths = (chars != PAD).sum(1).tolist()
+                # Sort by length, since the CNN's cost depends on the longest word of a batch.
+                rows = sorted(new.values(), key=lambda row: lengths[row])
+                vectors = [self.cnn(part) for part in chars[rows].split(CACHE_BATCH)]
+                self.vectors = torch.cat([self.vectors, *vectors])
+                self.numbers |= {
+                    keys[row]: number for number, row in enumerate(rows, len(self.numbers))
+                }
+            return self.vectors[torch.tensor([self.numbers[key] for key in keys])]

@@ -20,13 +20,6 @@
 #define CLONES
 #endif
 
-/* torch's own threads, where it has OpenMP: a second pool beside it would fight for the cores. */
-#if defined(__ELF__)
-extern void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned) __attribute__((weak));
-extern int omp_get_thread_num(void) __attribute__((weak));
-extern int omp_get_num_threads(void) __attribute__((weak));
-#endif
-
 #define LEAST 16384 /* numbers that are worth another thread */
 #define BLOCK 16    /* columns are handed out by so many: a line of a cache */
 
@@ -169,7 +162,12 @@ CLONES static void columns(const struct step *a, int64_t first, int64_t last) {
     else forward_rows(a, first, last, 0, 0);
 }
 
+/* torch's own threads, where it has OpenMP: a second pool beside it would fight for the cores. */
 #if defined(__ELF__)
+extern void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned) __attribute__((weak));
+extern int omp_get_thread_num(void) __attribute__((weak));
+extern int omp_get_num_threads(void) __attribute__((weak));
+
 static void share(void *given) {
     const struct step *a = given;
     int64_t number = omp_get_thread_num(), threads = omp_get_num_threads();

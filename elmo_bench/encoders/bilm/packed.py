@@ -14,10 +14,7 @@ LARGE = 1 << 17  # packing pays from this number of elements of a weight on
 
 
 class PackedLinear(nn.Module):
-    """x -> x W' + b, computed in W's type and returned in x's.
-
-    A large W on a CPU is packed, if torch has the oneDNN operators of its compiler.
-    """
+    """x -> x W' + b, in W's type; a large W on a CPU is packed, if torch has its operators."""
 
     def __init__(
         self,
@@ -27,20 +24,19 @@ class PackedLinear(nn.Module):
         pack: bool = True,
     ) -> None:
         super().__init__()
-        # Products with the columns of a matrix are slow in bfloat16.
-        self.weight = weight.contiguous() if weight.dtype == torch.bfloat16 else weight
-        self.packed = None
-        self.bias = None if bias is None else bias.to(weight.dtype)
-        if pack and weight.is_cpu and weight.numel() >= LARGE and _packs(weight.dtype):
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-            del self.weight
+        self.dtype, self.bias = weight.dtype, None if bias is None else bias.to(weight.dtype)
+        self.is_packed = pack and weight.is_cpu and weight.numel() >= LARGE and _packs(self.dtype)
+        if self.is_packed:
+            weight = torch.ops.mkldnn._reorder_linear_weight(weight)
+        elif self.dtype == torch.bfloat16:  # products with a matrix's columns are slow there
+            weight = weight.contiguous()
+        self.weight = weight
 
     def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
-        if self.packed is None:
-            return F.linear(x.to(self.weight.dtype), self.weight, self.bias).to(x.dtype)
-        return torch.ops.mkldnn._linear_pointwise(
-            x.to(self.packed.dtype), self.packed, self.bias, "none", [], ""
-        ).to(x.dtype)
+        operands = x.to(self.dtype), self.weight, self.bias
+        if self.is_packed:
+            return torch.ops.mkldnn._linear_pointwise(*operands, "none", [], "").to(x.dtype)
+        return F.linear(*operands).to(x.dtype)
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """The pointwise operations of an LSTM step, and their gradient, written into the caller's tensors.
 
 On a CPU each is one pass over memory in C (`native.c`), on a GPU one Triton kernel
-(`triton_kernels.py`); where they are missing, torch's operations. These functions check no types:
-the checks, which the tests make, would take longer than the work.
+(`triton_kernels.py`); where they are missing, torch's operations. Checks of types, which the tests
+make, would take longer than the work.
 
 Axes: R directions, N rows, Z cell, G gates (4 Z, in blocks i, j, f, o).
 """
@@ -20,21 +20,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 VERSION = 1  # of the C function; libraries of other versions are not used
-LOW = (0, 1, 5), (3, 5, 6)  # tensors of the products' type, forward and backward
-FUSED = torch.float32, torch.bfloat16, torch.float16  # types that the kernels support
+LOW = torch.float32, torch.bfloat16  # types of products that C supports
+FUSED = *LOW, torch.float16  # and those of the kernels
 log = logging.getLogger(__name__)
 
 
 def _load() -> Any:
     """Return the library; None if it was not built, is of another version or of another machine."""
     found = find_spec(f"{__package__}._pointwise")
-    if found is None or found.origin is None:
-        return None
     try:
-        library = ctypes.CDLL(found.origin)
+        library = ctypes.CDLL(found.origin if found else None)
         if library.elmo_native_version() != VERSION:
             return None
-    except (AttributeError, OSError):
+    except (AttributeError, OSError, TypeError):
         return None
     size, flag = ctypes.c_int64, ctypes.c_int
     arrays = ctypes.POINTER(ctypes.c_void_p)
@@ -61,15 +59,14 @@ def forward(
     sigmoid(o) tanh(c) to `gated`; and sigmoid(i), tanh(j), sigmoid(f), sigmoid(o), which the
     gradient needs, to `gates`, unless it is None.
     """
-    if _is_done((product, inputs, before, gates, cell, gated), clip, False):
+    if _is_done((product, inputs, before, gates, cell, gated), cell, clip):
         return
-    gates = torch.add(product.to(cell.dtype), inputs, out=gates)
-    i, j, f, o = gates.chunk(4, -1)
-    j.mul_(2)
-    gates.sigmoid_()
-    j.mul_(2).sub_(1)
-    torch.mul(f, before, out=cell).addcmul_(i, j).clamp_(-clip, clip)
-    gated.copy_(_tanh(cell).mul_(o))
+    i, j, f, o = (product.to(cell.dtype) + inputs).chunk(4, -1)
+    i, j, f, o = i.sigmoid(), j.tanh(), f.sigmoid(), o.sigmoid()
+    cell.copy_((f * before + i * j).clamp(-clip, clip))
+    gated.copy_(o * cell.tanh())
+    if gates is not None:
+        gates.copy_(torch.cat([i, j, f, o], -1))
 
 
 @no_type_check
@@ -88,62 +85,42 @@ def backward(
     The gradient of the previous cell replaces that of the cell. Writes the gradients of the gates
     before the nonlinearity to `grad_gates`, and recomputes `gated`.
     """
-    if _is_done((gates, cell, before, grad_gated, grad_cell, grad_gates, gated), clip, True):
+    if _is_done((gates, cell, before, grad_gated, grad_cell, grad_gates, gated), cell, clip, True):
         return
     i, j, f, o = gates.chunk(4, -1)
-    squashed, grad_gated = _tanh(cell), grad_gated.to(cell.dtype)
-    through = squashed * o
-    gated.copy_(through)
-    grad_cell.addcmul_(grad_gated, torch.addcmul(o, through, squashed, value=-1))
-    grad_cell.mul_(cell.abs() < clip)
-    slopes = torch.addcmul(gates, gates, gates, value=-1)
-    torch.addcmul(torch.ones_like(j), j, j, value=-1, out=slopes.chunk(4, -1)[1])
-    above = grad_cell * j, grad_cell * i, grad_cell * before, grad_gated * squashed
-    grad_gates.copy_(torch.cat(above, -1).mul_(slopes))
-    grad_cell.mul_(f)
-
-
-def _tanh(x: Tensor) -> Tensor:
-    """Return tanh(x) = 2 sigmoid(2 x) - 1, since torch's sigmoid is ten times faster than tanh."""
-    return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
+    squashed, grad_gated = cell.tanh(), grad_gated.to(cell.dtype)
+    gated.copy_(o * squashed)
+    grad = (grad_cell + grad_gated * o * (1 - squashed * squashed)) * (cell.abs() < clip)
+    grad_i, grad_j = grad * j * i * (1 - i), grad * i * (1 - j * j)
+    grad_f, grad_o = grad * before * f * (1 - f), grad_gated * squashed * o * (1 - o)
+    grad_gates.copy_(torch.cat([grad_i, grad_j, grad_f, grad_o], -1))
+    grad_cell.copy_(grad * f)
 
 
 @no_type_check
-def _is_done(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> bool:
-    """Compute a step in C or by a kernel; return whether one of them can."""
-    if _fit_c(tensors, backward):
-        gated, threads = tensors[-1], torch.get_num_threads()
+def _is_done(
+    tensors: Sequence[Tensor | None], cell: Tensor, clip: float, backward: bool = False
+) -> bool:
+    """Compute a step in C or by a kernel; return whether one of them can. C takes dense tensors on
+    a CPU: the products and `gated` in float32 or bfloat16, the others in float32.
+    """
+    gated = tensors[-1]
+    fits = gated.is_cpu and gated.dtype in LOW and cell.dtype == torch.float32
+    if LIBRARY and fits and all(each is None or each.is_contiguous() for each in tensors):
         size, low = gated.shape[-1], gated.dtype == torch.bfloat16
         addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
-        arrays = (ctypes.c_void_p * len(addresses))(*addresses)
+        arrays, threads = (ctypes.c_void_p * len(tensors))(*addresses), torch.get_num_threads()
         LIBRARY.elmo_step(gated.numel() // size, size, arrays, clip, low, backward, threads)
         return True
-    if step := fused(tensors[-1]):
+    if step := fused(gated):
         step(tensors, clip, backward)
     return step is not None
 
 
 @no_type_check
-def _fit_c(tensors: Sequence[Tensor | None], backward: bool) -> bool:
-    """Whether C can read the tensors: contiguous, on a CPU, those of `LOW` all in float32 or all in
-    bfloat16, the others in float32.
-    """
-    dtype, low = tensors[-1].dtype, LOW[backward]
-    if LIBRARY is None or dtype not in (torch.float32, torch.bfloat16):
-        return False
-    for place, tensor in enumerate(tensors):
-        wanted = dtype if place in low else torch.float32
-        if tensor is not None and (  # gates that are not kept
-            tensor.dtype != wanted or not (tensor.is_cpu and tensor.is_contiguous())
-        ):
-            return False
-    return True
-
-
-@no_type_check
 def fused(tensor: Tensor) -> Callable[..., None] | None:
-    """Return the step of the Triton kernels; None if the device is no GPU (without Triton's
-    interpreter), the data type has no kernel, or they do not compile.
+    """Return the step of the Triton kernels; None without a GPU (or Triton's interpreter), for a
+    type without a kernel, or if they do not compile.
     """
     here = tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
     return _kernels(tensor.device) if here and tensor.dtype in FUSED else None

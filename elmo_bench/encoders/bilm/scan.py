@@ -40,7 +40,7 @@ class Order:
     def __init__(
         self, lengths: Sequence[int], width: int, from_end: Sequence[bool], device: torch.device
     ) -> None:
-        """`from_end` says, for each direction, whether it begins with a sentence's last token."""
+        # `from_end`: whether a direction begins with a sentence's last token
         length = np.array(lengths, np.int64)
         sentences = np.argsort(-length, kind="stable")
         steps = np.arange(length.max(initial=0))[:, None] < length[sentences]
@@ -62,10 +62,7 @@ def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
 
 
 class Weights:
-    """The products of one layer, for the directions that are read together.
-
-    Takes what `stack` returns. `pack` is for weights that multiply many times.
-    """
+    """The products of one layer, from what `stack` returns; `pack` if they multiply many times."""
 
     def __init__(self, stacked: Sequence[Tensor], *, pack: bool = True) -> None:
         input_weight, bias, state_weight, projection = stacked
@@ -115,7 +112,7 @@ def _product(
         linear = PackedLinear(weight[0], None if bias is None else bias[0], pack=pack)
         return lambda x: linear(x[0])[None]
     if bias is None:
-        return lambda x: torch.bmm(x, weight.mT)
+        return lambda x: x.bmm(weight.mT)
     return lambda x: torch.baddbmm(bias[:, None], x, weight.mT)
 
 

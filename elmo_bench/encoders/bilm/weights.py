@@ -189,9 +189,9 @@ def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
             _check_stored(path, name, each)
         tensors = {}
         for theirs, (ours, (turn, _)) in layout.items():
-            array = turn(stored[theirs][()])
-            native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-            tensors[ours] = torch.from_numpy(native).float()
+            with np.errstate(over="ignore"):  # infinity is refused
+                array = np.ascontiguousarray(turn(stored[theirs][()]), np.float32)
+            tensors[ours] = torch.from_numpy(array)
             check_finite(path, {theirs: tensors[ours]})
     return tensors
 

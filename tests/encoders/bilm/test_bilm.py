@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_bench.encoders.bilm import BiLm, Options, State, bilm, packed, scan, word_cache
+from elmo_bench.encoders.bilm import BiLm, Options, State, bilm, char_cnn, packed, scan
 from elmo_bench.encoders.bilm.char_cnn import CharCnn
 from elmo_bench.text.chars import char_ids
 from tests.encoders.bilm import oracle
@@ -117,7 +117,7 @@ def test_any_batch(lengths, words, padding, carried, tokens, types, together):
         patch.setattr(bilm, "TYPES", types)
         patch.setattr(scan, "INPUT_TOKENS", tokens)
         patch.setattr(scan, "EQUAL_ROWS_PAY", 1)
-        patch.setattr(word_cache, "KNOWN_TYPES", types)
+        patch.setattr(char_cnn, "KNOWN_TYPES", types)
         for reader in (model, model, trained(model)):
             assert_same(reader.read(chars, state), expected, 1e-12)
 
@@ -156,7 +156,7 @@ def test_streams(trains):
 
 
 def test_known_types_are_few(monkeypatch):
-    monkeypatch.setattr(word_cache, "KNOWN_TYPES", 14)
+    monkeypatch.setattr(char_cnn, "KNOWN_TYPES", 14)
     model = frozen()
     read, forward = [], CharCnn.forward
     monkeypatch.setattr(
