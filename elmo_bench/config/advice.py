@@ -80,17 +80,12 @@ def _reported(work: Any) -> Any:
 def message(error: Exception, arguments: Sequence[str]) -> str:
     """Return what a person is told of an error of Hydra's, or of the system, for a command."""
     said = str(error).strip()
-    if not isinstance(error, CompactHydraException):
-        name = getattr(error, "filename", None)
-        return f"{name}: {error.strerror}" if name else said  # type: ignore[attr-defined]
     if isinstance(error, OverrideParseException):
         return _of_grammar(error.override)
     if refused := REFUSED.search(said):
-        key = refused[1]
-        given = dict(
-            argument.lstrip("+~").split("=", 1) for argument in arguments if "=" in argument
-        )
-        return unknown_key(key, given.get(key) or "VALUE", _keys(arguments, key))
+        given = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
+        value = given.get(refused[1]) or "VALUE"
+        return unknown_key(refused[1], value, _keys(arguments, refused[1]))
     for argument in set(arguments) & RENAMED.keys():
         return f"{argument} has a new name: write {RENAMED[argument]}"
     said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)

@@ -64,12 +64,7 @@ class Check(Callback):
             if folder := earlier_run(config):
                 sys.stdout.write(f"continuing in {folder}\n")
                 config.hydra.run.dir = str(folder)
-        try:
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            sys.exit(
-                f"{error.filename}: {error.strerror}; choose another folder with outputs_dir=FOLDER"
-            )
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         expand_home(config)

@@ -48,8 +48,7 @@ def _settings(config: DictConfig, keys: Sequence[str] = ()) -> str:
     chosen = [str(each) for each in keys or config if each not in ("hydra", "run_dir")]
     content = OmegaConf.masked_copy(config, chosen)
     for key in SAME:
-        if OmegaConf.select(content, key, throw_on_resolution_failure=False) is not None:
-            OmegaConf.update(content, key, None)
+        OmegaConf.update(content, key, None, force_add=True)
     return OmegaConf.to_yaml(content)
 
 

@@ -7,7 +7,6 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import Encoder
-from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.files import check_online
 
 from .inputs import instantiate, made
@@ -48,16 +47,6 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
             f"encoder={cfg.encoder.name}: {cfg.encoder._target_} returned a "
             f"{type(built).__name__}, which is not an encoder; see "
             "elmo_bench/encoders/contract.py for what an encoder must have"
-        )
-    return built
-
-
-def bilm(cfg: DictConfig) -> BiLm:
-    """Build the encoder, which must be a biLM."""
-    built = encoder(cfg)
-    if not isinstance(built, BiLm):
-        raise ValueError(
-            f"encoder={cfg.encoder.name} is not a biLM: choose one, such as encoder=mini"
         )
     return built
 

@@ -31,7 +31,7 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
         parts.append((rows, table))
         if not rows:
             raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
-        if lowercase is False and all(map(_is_lower, rows)) and not all(map(_is_lower, wanted)):
+        if lowercase is False and is_lower(rows) and not is_lower(wanted):
             log.warning(
                 "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
                 "vocab.lowercase=fallback looks them up in lower case",
@@ -48,5 +48,6 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
     }
 
 
-def _is_lower(word: str) -> bool:
-    return word == word.lower()
+def is_lower(words: Iterable[str]) -> bool:
+    """Whether no word has a capital letter."""
+    return all(word == word.lower() for word in words)

@@ -40,7 +40,9 @@ def check(cfg: DictConfig) -> tuple[Path, Path, BiLm]:
     output = Path(cfg.output)
     if output.suffix not in SUFFIXES:
         raise ValueError(f"output={output}, but it must end in {', '.join(SUFFIXES)}")
-    bilm = encoders.bilm(cfg)
+    bilm = encoders.encoder(cfg)
+    if not isinstance(bilm, BiLm):
+        raise ValueError(f"encoder={cfg.encoder.name} is not a biLM: choose one, such as mini")
     weights = encoders.bilm_files(cfg)[1] if encoders.is_pretrained(cfg.encoder) else None
     if output.absolute().parent.is_dir():  # a missing folder is created
         inputs = {"encoder.weights": weights}

@@ -58,19 +58,14 @@ def test_any_other_gap_is_told(paths, split):
 
 
 def test_the_generated_corpus_takes_no_files(paths, tmp_path):
-    with pytest.raises(
-        ValueError,
-        match=r"data.files.train=.*, but data=sample has its own: choose data=files",
-    ):
+    with pytest.raises(ValueError, match=r"data.files.train=.*, but data=sample has its own"):
         inputs.corpus(composed("data=sample", paths[0], f"cache_dir={tmp_path}"))
 
 
 def test_other_files_are_not_filed_as_a_known_corpus(paths, overridden):
     keys = [path.partition("=")[0] for path in paths]
     overridden("data", *keys)
-    with pytest.raises(
-        ValueError, match=r"data.files.dev=.*dev.txt is not a file of wikigold.*choose data=files"
-    ):
+    with pytest.raises(ValueError, match=r"dev.txt is not a file of wikigold.*choose data=files"):
         inputs.corpus(composed("data=wikigold", *paths))
     overridden("data", "data.name", *keys)
     assert len(inputs.corpus(composed("data=wikigold", "data.name=mine", *paths))) == 3
@@ -95,17 +90,11 @@ def test_a_part_of_a_training_set_may_be_given(paths, overridden, tmp_path):
     (tmp_path / "ner").mkdir()
     for split in ("dev", "test"):
         (tmp_path / "ner" / f"wikigold.{split}.txt").write_text(TEXT)
-    assert (
-        inputs.corpus(composed("data=wikigold", paths[0], f"data_dir={tmp_path}"))["train"]
-        == tmp_path / "train.txt"
-    )
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"data.files.train: no file mine.txt or .*Paths are relative",
-    ):
-        inputs.corpus(
-            composed("data=wikigold", "data.files.train=mine.txt", f"data_dir={tmp_path}")
-        )
+    cfg = composed("data=wikigold", paths[0], f"data_dir={tmp_path}")
+    assert inputs.corpus(cfg)["train"] == tmp_path / "train.txt"
+    cfg.data.files.train = "mine.txt"
+    with pytest.raises(FileNotFoundError, match=r"no file mine.txt or .*Paths are relative"):
+        inputs.corpus(cfg)
 
 
 def test_a_run_without_a_test_file(tmp_path, paths, capsys):
@@ -120,9 +109,7 @@ def test_a_run_without_a_test_file(tmp_path, paths, capsys):
     assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == metrics
     assert [path.name for path in (tmp_path / "run" / "predictions").iterdir()] == ["dev.conll"]
     assert "dev, in percent" in capsys.readouterr().out
-    with pytest.raises(
-        ValueError, match="split=test: none of 1 runs was evaluated on it; split=dev reports dev"
-    ):
+    with pytest.raises(ValueError, match="split=test: none of 1 runs was evaluated on it"):
         report(composed("job=report", f"runs={tmp_path}"))
     chosen = ["job=evaluate", f"checkpoint={tmp_path}/run/best.ckpt", f"run_dir={tmp_path}/test"]
     assert "test/f1" in evaluate(composed(*chosen, paths[2], *where))
@@ -151,8 +138,7 @@ def test_word_vectors_are_found_or_their_origin_is_said(tmp_path, overridden):
 
 
 @pytest.mark.parametrize(
-    ("data", "bilm"),
-    [("sample", "mini"), ("wikigold", "wiki"), ("files", "wiki")],
+    ("data", "bilm"), [("sample", "mini"), ("wikigold", "wiki"), ("files", "wiki")]
 )
 def test_real_english_has_a_bilm_of_real_english(data, bilm):
     assert composed(f"data={data}").encoder.name == bilm

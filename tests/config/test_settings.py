@@ -145,8 +145,7 @@ def test_nothing_is_written_for_a_wrong_command(tmp_path):
 def test_outputs_that_cannot_be_written(tmp_path):
     done = run("encoder=none", "outputs_dir=/proc/outputs")
     assert done.returncode == 1
-    assert done.stderr.startswith("/proc/outputs")
-    assert "outputs_dir=FOLDER" in done.stderr
+    assert "/proc/outputs" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
