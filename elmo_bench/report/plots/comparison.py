@@ -61,29 +61,19 @@ def _draw(
         axes[0].set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
         axes[0].set_ylim(len(cells) - 0.5, -0.5)
         for y, cell in enumerate(cells):
-            _runs(axes[0], y, cell, styles[cell.column])
+            runs = style.percents(cell)
+            axes[0].plot(runs, [y] * len(runs), **styles[cell.column] | style.DOTS, label="run")
+            if len(runs) > 1:
+                axes[0].plot(100 * cell.mean, y, **MEAN, marker="|", label="mean")
         middle = (max(values) + min(values)) / 2
         axes[0].set_xlim(middle - length / 2, middle + length / 2)
         style.percent_axis(axes[0].xaxis)
         for right in axes[1:]:
             _differences(right, report, cells, styles)
-            right.tick_params(labelbottom=row == [*rows][-1])
-        for each in axes:
-            each.spines["left"].set_visible(False)
-            each.grid(visible=True, axis="x")
-            each.grid(visible=False, axis="y")
     panels[-1, 0].set_xlabel(f"{whole}, %")
     if columns > 1:
         label = f"difference to {titles[report.baseline or ()]}, points"
         panels[-1, 1].set_xlabel(style.short(label, 50))
-
-
-def _runs(axes: Axes, y: int, cell: Cell, look: style.Look) -> None:
-    """Draw a dot for each run, and their mean."""
-    values = style.percents(cell)
-    axes.plot(values, [y] * len(values), **look | style.DOTS, label="run")
-    if len(values) > 1:
-        axes.plot(100 * cell.mean, y, **MEAN, marker="|", label="mean")
 
 
 def _differences(

@@ -20,9 +20,9 @@ from elmo_bench.files import plain
 
 from ..escape import xml
 from ..names import metric_title, name, task_titles
+from ..page import GENERATOR
 from ..table import Cell, Key, Report
 
-GENERATOR = "elmo-bench report"  # job=report overwrites only pictures with this mark
 STYLE = Path(__file__).with_name("style.mplstyle")
 WIDTH = 7.2  # inches
 LINE = 0.2  # inches; the height of a line of text
