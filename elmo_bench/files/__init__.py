@@ -41,7 +41,6 @@ from .overwrite import (
 from .progress import Bars as Bars, Lines as Lines, counted as counted, watched as watched
 from .read import (
     BOM as BOM,
-    DAMAGE as DAMAGE,
     LINE_BYTES as LINE_BYTES,
     PACKED_RATIO as PACKED_RATIO,
     opened as opened,

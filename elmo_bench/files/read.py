@@ -23,7 +23,6 @@ LINE_BYTES = 1 << 24  # maximum of a line of text
 PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # any archive may unpack to PACKED_FREE bytes
 ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, compress better than text
 BUFFER = 1 << 17
-DAMAGE = (Exception,)  # zipfile, tarfile, numpy and h5py raise many types of errors
 BOM = b"\xef\xbb\xbf"
 
 
@@ -120,19 +119,17 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     with Path(path).open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as archive:
-                size, members = Path(path).stat().st_size, archive.zip.infolist()
-                if (unpacked := sum(one.file_size for one in members)) > max(
-                    ARRAYS, PACKED_RATIO * size
-                ):
+                size = Path(path).stat().st_size
+                unpacked = sum(member.file_size for member in archive.zip.infolist())
+                if unpacked > max(ARRAYS, PACKED_RATIO * size):
                     raise ValueError(f"{size:,} bytes that expand to {unpacked:,}")
                 if wrong := archive.zip.testzip():
                     raise ValueError(f"{wrong} has another checksum")
                 arrays = dict(archive)
             if wrong := [name for name in arrays if arrays[name].dtype.kind not in "biuf"]:
                 raise ValueError(f"{wrong[0]} is of {arrays[wrong[0]].dtype}")
-        except DAMAGE as error:
+        except Exception as error:  # zipfile and numpy raise many types
             why = error or type(error).__name__
-            raise ValueError(
-                f"{path}: not an .npz file of numeric arrays, or damaged: {why}"
-            ) from error
+            said = f"{path}: not an .npz file of numeric arrays, or damaged: {why}"
+            raise ValueError(said) from error
     return arrays

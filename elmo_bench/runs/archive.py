@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_bench.files import DAMAGE, PACKED_RATIO, atomic, find_files, read_arrays, read_json
+from elmo_bench.files import PACKED_RATIO, atomic, find_files, read_arrays, read_json
 
 from .portable import OVERRIDES, overrides, portable
 from .read import BEGUN, ENDED, Run, text
@@ -128,7 +128,7 @@ def unpacked(archive: Path, cache_dir: str | Path) -> Path:
             tarfile.open(fileobj=BytesIO(_plain(packed)), mode="r:") as tar,
         ):
             tar.extractall(part, _members(tar), filter="data")
-    except DAMAGE as error:
+    except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(

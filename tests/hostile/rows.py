@@ -218,8 +218,9 @@ def input_seeds(task: str) -> list[Seed]:
 
 def read_input(task: str, path: Path) -> Any:
     """As job=predict reads, without a model."""
-    records = prediction._records(path)
-    list(prediction._parse(import_module(f"tasks.{task}.data").parse, records, path))
+    records, parse = prediction._records(path), import_module(f"tasks.{task}.data").parse
+    for line, record in records:
+        parse(record, f"{path}:{line}")
     return records
 
 
@@ -285,11 +286,8 @@ def read_checkpoint(path: Path) -> Any:
     weights = module.state_dict()
     for name, tensor in weights.items():
         finite(name, tensor)
-    return (
-        plain,
-        vocab.state(),
-        {name: tensor.numpy().tobytes() for name, tensor in weights.items()},
-    )
+    contents = {name: tensor.numpy().tobytes() for name, tensor in weights.items()}
+    return plain, vocab.state(), contents
 
 
 @cache
@@ -301,9 +299,8 @@ def unfinished_run() -> tuple[DictConfig, dict[str, bytes]]:
     where = [f"cache_dir={workshop()}", f"run_dir={folder}"]
     cfg = composed("task=ner", "data.size=2", *small, *steps, *where)
     train_and_kill(cfg, TaskModule, "training_step", until(6))
-    return cfg, {
-        name: (folder / name).read_bytes() for name in ("run.json", "best.ckpt", "last.ckpt")
-    }
+    names = ("run.json", "best.ckpt", "last.ckpt")
+    return cfg, {name: (folder / name).read_bytes() for name in names}
 
 
 def unfinished_seeds() -> list[Seed]:
@@ -344,20 +341,15 @@ def rows() -> list[Row]:
     add("sentences", texts, lambda path: list(islice(read_sentences(path), 100_000)))
     raw = partial(text_seeds, raw_txt=RAW)
     add("raw-text", raw, lambda path: list(islice(read_text([path], raw=True), 20_000)))
-    options, weights, words = "options.json", "weights.safetensors", "vocabulary.txt"
-    for name, target, kinds in (
-        ("hdf5", "weights.hdf5", damages.ANY),
-        ("safetensors", weights, damages.ANY),
-        ("options", options, damages.JSON),
+    files = ("options.json", "weights.safetensors", "vocabulary.txt", "softmax.safetensors")
+    for name, target, kinds, read in (
+        ("hdf5", "weights.hdf5", damages.ANY, read_bilm),
+        ("safetensors", "weights.safetensors", damages.ANY, read_bilm),
+        ("options", "options.json", damages.JSON, read_bilm),
+        ("vocabulary", "vocabulary.txt", damages.TEXT, read_softmax),
+        ("softmax", "softmax.safetensors", damages.ANY, read_softmax),
     ):
-        add(name, partial(bilm_seeds, target, options, weights, kinds=kinds), read_bilm)
-    softmax = "softmax.safetensors"
-    for name, target, kinds in (
-        ("vocabulary", words, damages.TEXT),
-        ("softmax", softmax, damages.ANY),
-    ):
-        beside = (options, weights, words, softmax)
-        add(name, partial(bilm_seeds, target, *beside, kinds=kinds), read_softmax)
+        add(name, partial(bilm_seeds, target, *files, kinds=kinds), read)
     for name, target, kinds in (
         ("result", "a/result.json", damages.JSON),
         ("counts", "a/counts/test.npz", damages.ANY),

@@ -18,7 +18,7 @@ import torch
 from safetensors.numpy import save as to_bytes
 from torch import Tensor, nn
 
-from elmo_bench.files import DAMAGE, File, atomic, one_of
+from elmo_bench.files import File, atomic, one_of
 
 from ..tensors import check_finite, check_shapes, read_tensors
 from .bilm import BiLm
@@ -202,7 +202,7 @@ def _h5py(path: Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except DAMAGE as error:
+    except Exception as error:
         if str(error).startswith(f"{path}"):
             raise
         raise ValueError(
