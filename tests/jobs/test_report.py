@@ -125,25 +125,22 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
     has for it. What one sweep has run, the next leaves out, and it stands in its table all the same.
     """
     identities = set()
-    for sweep in SWEEPS:
-        for number, point in enumerate(points(sweep)):
-            folder = tmp_path / "runs" / sweep / str(number)
-            here = ["data=sample", "encoder=mini", f"run_dir={folder}"]
-            cfg = composed(f"sweep={sweep}", *here, *point)
-            if (identity := identity_of(cfg, {})) in identities:
-                continue
-            identities.add(identity)
-            folder.mkdir(parents=True)
-            metrics = {
-                f"{split}/{cfg.task.monitor}": 0.5 + number / 1000 for split in ("dev", "test")
-            }
-            one = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
-            mix = {} if cfg.elmo.mix == "none" else one
-            sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
-            begin(cfg, {})
-            write_result(
-                Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu"), cfg
-            )
+    one = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
+    sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
+    every = [(sweep, *each) for sweep in SWEEPS for each in enumerate(points(sweep))]
+    for sweep, number, point in every:
+        folder = tmp_path / "runs" / sweep / str(number)
+        here = ["data=sample", "encoder=mini", f"run_dir={folder}"]
+        cfg = composed(f"sweep={sweep}", *here, *point)
+        if (identity := identity_of(cfg, {})) in identities:
+            continue
+        identities.add(identity)
+        folder.mkdir(parents=True)
+        figure, mix = 0.5 + number / 1000, {} if cfg.elmo.mix == "none" else one
+        metrics = {f"{split}/{cfg.task.monitor}": figure for split in ("dev", "test")}
+        begin(cfg, {})
+        found = Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu")
+        write_result(found, cfg)
     assert len(identities) == 12 + 6 + 6 + 4
     monkeypatch.setattr(style, "svg", lambda plots: "")  # drawn elsewhere
     cfg = composed("job=paper", f"runs={tmp_path}/runs", f"output={tmp_path}/paper.html")
@@ -151,28 +148,20 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
     found = check(cfg)[2]
     shapes = {each.title.partition(":")[0]: table_of(each) for each in found}
     assert [*shapes] == ["Table 1", "Table 2", "Table 3", "Figure 1", "Figure 2"]
-    tasks = {"coref", "ner", "snli", "squad", "srl", "sst5"}
+    tasks, three = {"coref", "ner", "snli", "squad", "srl", "sst5"}, ("snli", "squad", "srl")
     assert shapes["Table 1"] == {(task, mix) for task in tasks for mix in ("none", "all")}
     settings = [("none", "-"), ("top", "-"), ("all", "1.0"), ("all", "0.001")]
-    assert shapes["Table 2"] == {
-        (task, *setting) for task in ("snli", "squad", "srl") for setting in settings
-    }
-    assert shapes["Table 3"] == {
-        (t, at)
-        for t in ("snli", "squad", "srl")
-        for at in ("[input]", "[output]", "[input,output]")
-    }
-    cells = itertools.product(("snli", "srl"), ("0.1", "1"), ("none", "all"))
-    assert {
-        (task, fraction.removesuffix(".0"), mix) for task, fraction, mix in shapes["Figure 1"]
-    } == {*cells}
+    assert shapes["Table 2"] == {(task, *setting) for task in three for setting in settings}
+    places = ("[input]", "[output]", "[input,output]")
+    assert shapes["Table 3"] == {*itertools.product(three, places)}
+    cells = {(task, share.removesuffix(".0"), mix) for task, share, mix in shapes["Figure 1"]}
+    assert cells == {*itertools.product(("snli", "srl"), ("0.1", "1"), ("none", "all"))}
     assert shapes["Figure 2"] == {(task, "all") for task in tasks}
     for part in found:
         for cell in part.cells:
             assert cell.published or part.title.startswith("Figure")
-            assert (cell.comparison is not None) == (
-                not part.title.startswith("Figure 2") and cell.column != part.baseline
-            )
+            is_compared = not part.title.startswith("Figure 2") and cell.column != part.baseline
+            assert (cell.comparison is not None) == is_compared
 
 
 def table_of(part):

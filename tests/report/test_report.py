@@ -203,12 +203,8 @@ def test_what_is_not_there(runs, settings, message):
 def test_the_differences_to_the_baseline(compared, tmp_path):
     """Each number is that of the plain functions on the counts, averaged and corrected as they say."""
     cells = by_column(compared)
-    counts = {
-        mix: np.stack(
-            [np.load(tmp_path / f"{mix}{seed}" / "counts" / "test.npz")["f1"] for seed in SEEDS]
-        )
-        for mix in cells
-    }
+    files = {mix: [tmp_path / f"{mix}{seed}/counts/test.npz" for seed in SEEDS] for mix in cells}
+    counts = {mix: np.stack([np.load(file)["f1"] for file in files[mix]]) for mix in cells}
     assert cells["none"].comparison is None
     for mix in ("all", "top"):
         found, base = cells[mix].comparison, cells["none"].mean
@@ -510,16 +506,17 @@ def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
 
 def test_documents_are_the_units(tmp_path):
     """A test by document is the test of the documents' sums, whatever numbers they have and in
-    whatever order the sentences are; the table says what the units are. Other documents, or counts of an
-    earlier version, are not compared with these.
+    whatever order the sentences are; other documents, or none, are not compared with these.
     """
     rng, documents = np.random.default_rng(5), np.arange(60) // 6
     rights = {mix: rng.integers(0, 2, 60) for mix in ("none", "all", "top", "old")}
-    places = np.arange(60)[::-1]
-    figures = {mix: right.mean() for mix, right in rights.items()}
-    result(tmp_path / "none", figures["none"], 1, rights["none"], None, documents, elmo_mix="none")
-    backwards = rights["all"][::-1]
-    result(tmp_path / "all", figures["all"], 1, backwards, places, documents, elmo_mix="all")
+
+    def of(mix, groups, sentences=None, way=1, **settings):
+        right = rights[mix]
+        result(tmp_path / mix, right.mean(), 1, right[::way], sentences, groups, **settings)
+
+    of("none", documents, elmo_mix="none")
+    of("all", documents, np.arange(60)[::-1], -1, elmo_mix="all")
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     sums = [
         np.stack([rights[mix].reshape(10, 6).sum(1), np.full(10, 6)] * 2, 1)[None, :, None] / 1.0
@@ -529,12 +526,11 @@ def test_documents_are_the_units(tmp_path):
     assert test.interval == pytest.approx(compare(*sums).interval)
     assert (test.clusters, test.unit) == (10, "document")
     assert "Test examples: 60 in 10 documents." in markdown([found])
-    halves = documents // 2
-    result(tmp_path / "top", figures["top"], 1, rights["top"], None, halves, elmo_mix="top")
-    result(tmp_path / "old", figures["old"], 1, rights["old"], np.arange(60), elmo_mix=0)
+    of("top", documents // 2, elmo_mix="top")
+    of("old", None, elmo_mix=0)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
-    tests = {cell.column: cell.comparison and cell.comparison.test for cell in found.cells}
-    assert [column for column, test in tests.items() if test] == [("all",)]
+    tests = [cell.column for cell in found.cells if cell.comparison and cell.comparison.test]
+    assert tests == [("all",)]
     (note,) = found.notes
     assert note.endswith(": no test, since the runs' test examples are grouped differently")
 
