@@ -16,8 +16,18 @@ from elmo_bench.report.grid import Grid
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
 from elmo_bench.report.names import NONE, name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test, reach
-from elmo_bench.report.table import grouped, hidden_keys, is_measured, order
-from elmo_bench.runs import WITHIN, Key, Run, below, full_keys, other_files, varies, where
+from elmo_bench.report.table import grouped, is_measured, order
+from elmo_bench.runs import (
+    WITHIN,
+    Key,
+    Run,
+    below,
+    check_files,
+    distinguishing,
+    full_keys,
+    varies,
+    where,
+)
 
 CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
 NOT_RUN = "not run"
@@ -125,8 +135,10 @@ def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Ite
         sides = ours.get(row, []), theirs.get(row, [])
         finding = Finding(claim, row, *sides)
         if all(sides):
-            if why := other_files([*sides[0], *sides[1]], CORPUS):
-                raise ValueError(f"{key}: {why}")
+            try:
+                check_files([*sides[0], *sides[1]], CORPUS)
+            except ValueError as error:
+                raise ValueError(f"{key}: {error}") from error
             comparison = compared(*sides, None, "test")
             untested = [f"no test, since {comparison.flaw[0]}"] if comparison.flaw else []
             said = [*untested, *_differing_settings(finding)]
@@ -161,7 +173,7 @@ def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key,
     """Return the runs that have these values, by row, one for each seed."""
     full_keys(runs, [*values], key)
     chosen = [run for run in runs if is_measured(run, "test") and _has(run, values)]
-    if hidden := hidden_keys(chosen, CORPUS):
+    if hidden := distinguishing(chosen, CORPUS):
         raise ValueError(
             f"{key}: runs of the same {' and '.join(CORPUS)} differ in {hidden}: select some "
             f"of them; the values are {dict(values)}"

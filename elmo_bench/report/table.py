@@ -15,13 +15,12 @@ from elmo_bench.runs import (
     NOTHING,
     Key,
     Run,
+    check_files,
     distinguishing,
     equal,
     full_keys,
-    other_files,
     text,
     values,
-    varies,
 )
 
 from .comparison import (
@@ -193,22 +192,17 @@ def _keys(
 ) -> tuple[list[str], list[str]]:
     """Return the whole keys; raises ValueError if runs of a cell differ in more than their seed."""
     columns = full_keys(runs, columns, "columns")
-    rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
-    keys = [*rows, *columns]
-    if hidden := hidden_keys(runs, keys):
+    if rows is None:
+        task = [key for key in ("task.name",) if key not in columns]
+        rows = [*task, *distinguishing(runs, [*task, *columns])]
+    rows = full_keys(runs, rows, "rows")
+    if hidden := distinguishing(runs, [*rows, *columns]):
         raise ValueError(
-            f"rows={rows} columns={columns}: runs of one cell differ in "
-            f"{hidden}; add it to rows or columns"
+            f"rows={rows} columns={columns}: runs of one cell differ in {hidden}; add it to rows "
+            "or columns"
         )
-    if why := other_files(runs, keys):
-        raise ValueError(why)
+    check_files(runs, [*rows, *columns])
     return rows, columns
-
-
-def hidden_keys(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
-    """Return the other config keys, except the seed, that differ between runs equal in `keys`."""
-    hidden = distinguishing(runs, keys)
-    return [key for key in hidden if key != "task.name" or varies(runs, keys, key)]
 
 
 def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:

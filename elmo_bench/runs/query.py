@@ -68,27 +68,27 @@ def equal(setting: Hashable, value: object) -> bool:
 
 
 def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
-    """Return the task and the further config keys that distinguish runs beyond their seed.
+    """Return the further config keys, the task first, that distinguish runs beyond their seed.
 
     A key that follows from those before it (a task's batch size, given the task) is left out. The
     last keys are hashes of the files that the runs read, such as `inputs.data.train`.
     """
 
-    def importance(key: str) -> tuple[bool, bool, bool, str]:
-        is_of_elmo = key.startswith(("elmo.", "finetune."))
-        return key not in NAMES, not is_of_elmo, key.startswith(INPUTS), key
+    def importance(key: str) -> tuple[bool, bool, bool, bool, str]:
+        is_of_elmo, is_input = key.startswith(("elmo.", "finetune.")), key.startswith(INPUTS)
+        return key != "task.name", key not in NAMES, not is_of_elmo, is_input, key
 
     keys = {key for run in runs for key in run.acting if not below(key, WITHIN)}
-    chosen = ["task.name"]
+    chosen: list[str] = []
     for key in sorted(keys, key=importance):
         if varies(runs, [*keys_given, *chosen], key):
             chosen.append(key)
-    return [key for key in chosen if key not in keys_given]
+    return chosen
 
 
-def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
-    """Return why runs cannot be compared: runs with equal known keys for task and corpus read
-    different training, dev or test files. None if they can be compared.
+def check_files(runs: Iterable[Run], known: Sequence[str]) -> None:
+    """Raise ValueError if runs with equal known keys for task and corpus read different training,
+    dev or test files.
     """
     keys = ["task.name", *(key for key in known if below(key, CORPUS))]
     hashes: dict[tuple[str, Key], dict[Hashable, Run]] = defaultdict(dict)
@@ -99,12 +99,11 @@ def other_files(runs: Iterable[Run], known: Sequence[str]) -> str | None:
     for (name, corpus), several in hashes.items():
         if len(several) > 1:
             shown = ", ".join(f"{digest} in {run.folder}" for digest, run in several.items())
-            return (
+            raise ValueError(
                 f"{' '.join(map(text, corpus))}: runs on other data cannot be compared, but {name} "
                 f"is {shown}; where={{{name}: {next(iter(several))}}} takes one, "
                 f"rows=[task,{name}] parts them"
             )
-    return None
 
 
 def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
