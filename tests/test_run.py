@@ -187,11 +187,12 @@ def test_no_process_outlives_the_first(tmp_path):
 def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_success(tmp_path):
     folder = tmp_path / "a" / "run"
     settings = [f"run_dir={folder}", f"hydra.run.dir={tmp_path}/hydra", "encoder=mini"]
-    settings += [f"output={tmp_path}/weights.hdf5"]
-    done = run("job=export", *settings, "encoder.weights=nowhere.hdf5")
+    settings += [f"output={tmp_path}/vectors.hdf5", f"input={tmp_path}/text"]
+    (tmp_path / "text").write_text("a b\n")
+    done = run("job=embed", *settings, "encoder.weights=nowhere.hdf5")
     assert done.returncode != 0
     assert (folder / "error.txt").is_file()
-    done = run("job=export", *settings)
+    done = run("job=embed", *settings)
     assert done.returncode == 0, done.stderr
     assert not (folder / "error.txt").exists()
 

@@ -305,7 +305,6 @@ JOBS: dict[str, type[Run]] = {
         batch_tokens=Count,
     ),
     "evaluate": run(run_dir=Folder, checkpoint=File, split=Split),
-    "export": run(output=File, dtype=Formatted),
     "ontonotes": run(ldc=Folder, skeletons=Folder, out=Folder),
     "perplexity": run(input=File),
     "predict": run(checkpoint=File, input=File, output=File),

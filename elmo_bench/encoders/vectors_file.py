@@ -16,7 +16,6 @@ import h5py
 import numpy as np
 from jaxtyping import Float
 from rich.filesize import decimal as in_bytes
-from safetensors import SafetensorError, safe_open
 
 log = logging.getLogger(__name__)
 Array = Float[np.ndarray, "..."]  # of shape "L T D" or "T D"
@@ -88,16 +87,8 @@ def _opened(path: Path, mode: str) -> Iterator[h5py.File]:
 
 def is_vectors(path: Path) -> bool:
     """Whether a file is one that `write_vectors` has written."""
-    return notes(path) >= {"input", "encoder", "layers", "dtype"}
-
-
-def notes(path: Path) -> set[str]:
-    """Return the names of what an HDF5 or safetensors file says about itself; empty for others."""
     try:
-        if path.suffix in HDF5:
-            with h5py.File(path, "r") as file:
-                return {*file.attrs}
-        with safe_open(path, framework="np") as file:
-            return {*(file.metadata() or ())}
-    except (OSError, ValueError, RuntimeError, SafetensorError):
-        return set()
+        with h5py.File(path, "r") as file:
+            return {*file.attrs} >= {"input", "encoder", "layers", "dtype"}
+    except (OSError, ValueError, RuntimeError):
+        return False

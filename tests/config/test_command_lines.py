@@ -27,7 +27,6 @@ NEEDS = {
     "diff": ["a=a", "b=b"],
     "embed": ["input=a.txt", "output=b.hdf5"],
     "evaluate": ["checkpoint=best.ckpt"],
-    "export": ["output=b.hdf5"],
     "perplexity": ["input=a.txt"],
     "predict": ["checkpoint=best.ckpt", "input=a.txt", "output=b.jsonl"],
     "score": ["gold=a.txt", "predicted=b.txt"],

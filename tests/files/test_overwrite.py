@@ -10,16 +10,13 @@ from elmo_bench.files import sole
 from elmo_bench.jobs.adapt import adapt
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
-from elmo_bench.jobs.export import export
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 from tests.conftest import composed
 
-JOBS = {
-    job.__name__: job for job in (adapt, embed, evaluate, export, predict, pretrain, report, train)
-}
+JOBS = {job.__name__: job for job in (adapt, embed, evaluate, predict, pretrain, report, train)}
 
 
 @pytest.fixture
@@ -33,8 +30,7 @@ def lost(tmp_path):
     small = Options(cell_size=8, projection_size=4, filters=((1, 4),))
     save(BiLm(small), tmp_path / "bilm" / "weights.hdf5")
     save(BiLm(small), tmp_path / "adapted" / "weights.safetensors")
-    for suffix in ("hdf5", "safetensors"):
-        save(BiLm(small), tmp_path / "theirs" / f"weights.{suffix}")
+    save(BiLm(small), tmp_path / "theirs" / "weights.hdf5")
     (tmp_path / "adapted" / "adaptation.json").write_text("{}")
     for name in ("project/README.md", "words/vocabulary.txt"):
         (tmp_path / name).parent.mkdir()
@@ -60,7 +56,6 @@ def content(folder):
 
 
 PREDICT = "job=predict checkpoint=best.ckpt input="
-EXPORT = "job=export encoder=files encoder.dir={}/bilm output={}"
 ADAPT = "job=adapt encoder=files encoder.dir={}/adapted out={}"
 FILES = "data.files.train={}/run/metrics.csv data.files.dev={}/text data.files.test={}/text"
 
@@ -80,10 +75,6 @@ FILES = "data.files.train={}/run/metrics.csv data.files.dev={}/text data.files.t
             "job=embed encoder=mini input={}/text output={}/theirs/weights.hdf5",
             "not written by this job",
         ),
-        (f"{EXPORT}/bilm/weights.hdf5", "is also encoder.weights="),
-        # Downloaded, say: the sizes are equal, the weights are not.
-        (f"{EXPORT}/theirs/weights.hdf5", "not written by this job"),
-        (f"{EXPORT}/theirs/weights.safetensors", "not written by this job"),
         (f"{ADAPT}/adapted", "the biLM to adapt"),
         (f"{ADAPT}/bilm", "contains options.json"),
         (f"{ADAPT}/text", "is not a folder"),
@@ -147,8 +138,6 @@ def test_its_own_output_is_written_again(lost):
         runs = f"runs=[{lost}/run,{lost}/top]"
         run("job=report", runs, "columns=elmo.mix", f"output=[{reports}]")
         run("job=embed", *small, f"input={lost}/text", f"output={lost}/vectors.hdf5")
-        for suffix in ("hdf5", "safetensors"):
-            run("job=export", *small, f"output={lost}/exported/weights.{suffix}")
     assert not [*lost.glob("vectors*.lock")]
 
 

@@ -7,7 +7,7 @@ orders are in `_hdf5_layout`.
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, get_args
@@ -117,15 +117,9 @@ def _file(key: str, path: str | Path | None) -> Path:
     return file
 
 
-def save(
-    bilm: BiLm,
-    weights: str | Path,
-    *,
-    dtype: torch.dtype = torch.float32,
-    notes: Mapping[str, str] | None = None,
-) -> None:
-    """Write a biLM atomically, in the format of the suffix; `notes` stand in the file beside the
-    weights. Raises ValueError for a number that is not finite in `dtype`.
+def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32) -> None:
+    """Write a biLM atomically, in the format of the suffix. Raises ValueError for a number that is
+    not finite in `dtype`.
 
     An `options.json` with the same sizes is kept, since it may have more keys, such as the
     original's settings of training.
@@ -142,10 +136,9 @@ def save(
         if weights.suffix == ".safetensors":
             arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
             # Uses the user's file mode, unlike `save_file`.
-            part.write_bytes(to_bytes(arrays, dict(notes) if notes else None))
+            part.write_bytes(to_bytes(arrays))
         else:
             with h5py.File(part, "w") as file:
-                file.attrs.update(notes or {})
                 for theirs, (ours, (_, back)) in _hdf5_layout(bilm.options).items():
                     file[theirs] = back(tensors[ours])
 
