@@ -1,54 +1,44 @@
 """What a report says of how it was made is what the runs say, and nothing is made up."""
 
 import json
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from elmo_bench.report import collect, latex, markdown, report
 from elmo_bench.report.provenance import Origin, commands, methods, provenance
 
 from .made import a_run
+from .test_figures import difference
 
 
-def run(folder, encoder, seed, mix="all", **more):
+def run(folder, encoder, seed):
     """As job=train leaves it: 300 training examples in 5 epochs of 2 seconds."""
-    task = {"name": "ner", "monitor": "f1", "title": "NER", "monitor_title": "entity F1"}
     config = {
-        "task": task,
-        "data": {"name": "wikigold", "origin": "WikiGold's own page."},
-        "encoder": {"name": encoder, **({} if encoder == "none" else {"_target_": "x.load"})},
-        "elmo": {"mix": "none" if encoder == "none" else mix, "finetune": False},
-        "fit": {"max_epochs": 20, "patience": 4},
+        "task": {"name": "ner", "monitor": "f1", "title": "NER", "monitor_title": "entity F1"},
+        "data": {"name": "wikigold"},
+        "encoder": {"name": encoder},
+        "elmo": {"mix": "none" if encoder == "none" else "all"},
         "seed": seed,
     }
-    rng = np.random.default_rng([seed, len(encoder)])
-    right = rng.random(50) < (0.4 if encoder == "none" else 0.8)
     content = {
         "task": "ner",
         "seed": seed,
-        "metrics": {"test/f1": right.mean(), "dev/f1": 0.5 + 0.1 * (mix == "top")},
+        "metrics": {"test/f1": 0.5},
         "config": config,
         "epochs": 5,
         "examples_per_second": 150.0,
         "seconds": {"training": 10.0, "total": 1800.0},
-        "parameters": {"trainable": 1000 + len(encoder), "frozen": 0},
+        "parameters": {"trainable": 1000, "frozen": 0},
         "device": "cpu",
         "inputs": {"data.train": "a" * 64, "encoder.weights": "b" * 64},
         "versions": {"torch": "2.13.0"},
         "commit": "c" * 40,
         "finished": f"2026-01-{seed:02d}T12:00:00+00:00",
-        "identity": f"{encoder}-{mix}-{seed}",
+        "identity": f"{encoder}-{seed}",
     }
-    (folder / "counts").mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(content | more))
-    rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
-    np.savez(
-        folder / "counts" / "test.npz",
-        sentences=np.arange(50, dtype=np.uint64),
-        groups=np.arange(50),
-        f1=rows,
-    )
+    folder.mkdir()
+    (folder / "result.json").write_text(json.dumps(content))
 
 
 @pytest.fixture
@@ -56,7 +46,9 @@ def compared(tmp_path):
     for encoder in ("none", "books"):
         for seed in (1, 2, 3, 4, 5):
             run(tmp_path / f"{encoder}{seed}", encoder, seed)
-    return report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
+    found = report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
+    cells = [replace(cell, comparison=difference(0.1, 0.05)) for cell in found.cells]
+    return replace(found, cells=cells)
 
 
 def test_where_the_figures_come_from(compared):
