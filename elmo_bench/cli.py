@@ -100,14 +100,11 @@ def help_text() -> str:
     """Return Hydra's text of `--help`; Hydra spends most of its time listing the same folders."""
     from omegaconf import OmegaConf
 
-    groups: dict[str, list[str]] = {}
-    for path in sorted(CONF.glob("*/**/*.yaml")):
-        groups.setdefault(path.parent.relative_to(CONF).as_posix(), []).append(path.stem)
-    lines = [
-        f"{group}: {', '.join(groups[group])}\n"
-        for group in sorted(groups)
-        if not group.startswith("hydra")
-    ]
+    lines = ""
+    for group in sorted({path.parent.relative_to(CONF) for path in CONF.glob("*/**/*.yaml")}):
+        if group.parts[0] != "hydra":
+            options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+            lines += f"{group.as_posix()}: {', '.join(options)}\n"
     template = OmegaConf.load(CONF / "config.yaml").hydra.help.template
     template = template.replace("python run.py", shlex.join(COMMAND))
-    return Template(template).substitute(APP_CONFIG_GROUPS="".join(lines))
+    return Template(template).substitute(APP_CONFIG_GROUPS=lines)

@@ -25,27 +25,20 @@ from elmo_bench.runs import read_counts
 from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
-SMALL = ["encoder=none", "data.size=4", "fit.batch_size=4"]
-SMALL += ["rnn.hidden_size=4", "task.model.hidden_size=4"]
+SMALL = ["encoder=none", "data.size=4", "rnn.hidden_size=4", "task.model.hidden_size=4"]
+SMALL += ["fit.batch_size=4"]
 
 
-def run(*arguments, cwd=ROOT, env=os.environ, timeout=300):
-    """`python run.py ARGUMENTS` in a process of its own, as `subprocess.run` returns it. It is
-    forked from one that has torch imported, which takes most of a small run's time.
+def forked(*arguments, cwd=ROOT, env=os.environ, files=()):
+    """Start `python run.py ARGUMENTS` in a process of its own, forked from one that has torch
+    imported, which takes most of a small run's time; its streams go to these files.
     """
-    command = [str(ROOT / "run.py"), *arguments]
     multiprocessing.set_forkserver_preload(["hydra.main", "elmo_bench.jobs.train"])
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, name) for name in ("stdout", "stderr")]
-        process = multiprocessing.get_context("forkserver").Process(
-            target=become, args=(command, cwd, {**env}, files)
-        )
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-        said = [path.read_text() for path in files]
-    return subprocess.CompletedProcess(command, process.exitcode, *said)
+    process = multiprocessing.get_context("forkserver").Process(
+        target=become, args=([str(ROOT / "run.py"), *arguments], cwd, {**env}, files)
+    )
+    process.start()
+    return process
 
 
 def become(command, cwd, env, files):
@@ -57,8 +50,20 @@ def become(command, cwd, env, files):
     os.environ.clear()
     os.environ.update(env)
     sys.path += filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
-    sys.argv = command
+    sys.argv, sys.orig_argv = command, [sys.executable, *command]
     runpy.run_path(command[0], run_name="__main__")
+
+
+def run(*arguments, **more):
+    """Such a process when it has ended, as `subprocess.run` returns it."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, name) for name in ("stdout", "stderr")]
+        process = forked(*arguments, **more, files=files)
+        process.join(300)
+        if process.exitcode is None:
+            process.kill()
+        said = [path.read_text() for path in files]
+    return subprocess.CompletedProcess(arguments, process.exitcode, *said)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
@@ -93,8 +98,8 @@ def test_a_typo(tmp_path, argument, key):
 
 
 def test_a_failed_run_says_why_and_leaves_it(tmp_path):
-    folders = [f"hydra.run.dir={tmp_path}/run", f"cache_dir={tmp_path}"]
-    done = run("encoder=none", "vocab.vectors=nowhere.txt", "data.size=2", *folders)
+    settings = ["encoder=none", "vocab.vectors=nowhere.txt", "data.size=2", f"cache_dir={tmp_path}"]
+    done = run(*settings, f"hydra.run.dir={tmp_path}/run")
     assert done.returncode != 0
     assert "vocab.vectors=nowhere.txt: no such file" in done.stderr
     assert "Traceback" not in done.stderr
@@ -207,13 +212,13 @@ def test_a_killed_sweep_goes_on(tmp_path):
     """
     settings = [*SMALL, f"cache_dir={tmp_path}", "fit.max_epochs=1"]
     sweep = ["-m", *settings, "seed=1,2", f"outputs_dir={tmp_path}/killed", "resume=true"]
-    killed = subprocess.Popen([sys.executable, str(ROOT / "run.py"), *sweep], cwd=ROOT)
-    while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.poll() is None:
+    killed = forked(*sweep)
+    while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.is_alive():
         time.sleep(0.05)
     servers = children(killed.pid)  # one of them has forked the runs
     for process in (killed.pid, *(run for server in servers for run in children(server))):
         os.kill(process, signal.SIGKILL)
-    killed.wait()
+    killed.join()
     while any(Path(f"/proc/{server}").exists() for server in servers):  # they have nobody left
         time.sleep(0.05)
     (finished,) = tmp_path.glob("killed/**/result.json")
@@ -254,12 +259,11 @@ def test_three_ways_to_fail(tmp_path):
     folders = [f"hydra.sweep.dir={tmp_path}/sweep", f"cache_dir={tmp_path}"]
     done = run(*sweep, *SMALL, *folders, env=os.environ | {"COLUMNS": "300"})
     assert done.returncode != 0
-    assert "3 of 4 runs did not finish. To run them:\npython " in done.stderr
+    assert "3 of 4 runs did not finish; the same command with resume=true" in done.stderr
     rows = [[*map(str.strip, line.split("│"))] for line in done.stdout.splitlines()]
     table = {row[2].rpartition("=")[2]: row[3:6] for row in rows if len(row) > 5}
-    assert {name: row[0] for name, row in table.items()} == {
-        name: "done" if name == "fine" else "failed" for name in kinds
-    }
+    ended = dict.fromkeys(kinds, "failed") | {"fine": "done"}
+    assert {name: row[0] for name, row in table.items()} == ended
     assert "vocab.vectors=nowhere.txt: no such file" in table["raises"][2]
     assert "killed by signal 9, which the system sends when memory runs out" in table["killed"][2]
     assert "or before it; try a lower task.optimizer.lr" in table["diverges"][2]
@@ -269,8 +273,7 @@ def test_three_ways_to_fail(tmp_path):
 @pytest.mark.slow
 def test_several_devices_in_a_sweep(tmp_path):
     """A run of one process and one of two measure every example once."""
-    devices = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1,2"]
-    devices += ["hydra.mode=MULTIRUN"]
+    devices = ["-m", "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1,2"]
     folders = [f"cache_dir={tmp_path}", f"hydra.sweep.dir={tmp_path}/sweep"]
     done = run(*SMALL, *devices, *folders, "fit.max_epochs=1")
     assert done.returncode == 0, done.stderr
@@ -293,8 +296,7 @@ def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
     settings = [*SMALL, "trainer=ddp", "trainer.accelerator=cpu"]
     settings += ["+task.callbacks=[{_target_: failing.Fails}]", f"cache_dir={tmp_path}"]
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    environment = os.environ | {"PYTHONPATH": path}
-    done = run(*settings, f"hydra.run.dir={tmp_path}", env=environment)
+    done = run(*settings, f"hydra.run.dir={tmp_path}", env=os.environ | {"PYTHONPATH": path})
     assert done.returncode != 0
     said = (tmp_path / "error.txt").read_text()
     assert said.endswith("ValueError: the second process says why\n")
@@ -306,18 +308,10 @@ def test_a_search(tmp_path):
     that fails is passed over.
     """
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    folders = [
-        f"hydra.sweep.dir={tmp_path}/search",
-        f"outputs_dir={tmp_path}",
-        f"cache_dir={tmp_path}",
-    ]
-    settings = [
-        "encoder=mini",
-        "fit.max_epochs=1",
-        "task.optimizer.lr=choice(0.01,0.02,1e30)",
-        "hydra.sweeper.n_trials=3",
-    ]
-    done = run("sweep=optuna", *settings, *SMALL[1:], *folders, env=os.environ | {"COLUMNS": "300"})
+    folders = [f"outputs_dir={tmp_path}", f"hydra.sweep.dir={tmp_path}/search"]
+    settings = [*SMALL[1:], "encoder=mini", "fit.max_epochs=1", f"cache_dir={tmp_path}"]
+    settings += ["hydra.sweeper.n_trials=3", "task.optimizer.lr=choice(0.01,0.02,1e30)"]
+    done = run("sweep=optuna", *settings, *folders)
     assert done.returncode == 0, done.stderr
     assert len([*tmp_path.glob("search/?/error.txt")]) == 1
     results = [json.loads(path.read_text()) for path in tmp_path.glob("search/?/result.json")]

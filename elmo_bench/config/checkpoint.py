@@ -60,7 +60,8 @@ def describe(
     that they are valid on another machine.
     """
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
-    config = {part: resolved[part] for part in MODEL}
+    config = {part: resolved[part] for part in (*MODEL, "data")}
+    config["data"]["option"] = inputs.choices().get("data", cfg.data.name)
     config["encoder"] = {  # conf/ determines its class and what is downloaded
         key: value
         for key, value in config["encoder"].items()
@@ -68,11 +69,10 @@ def describe(
     }
     if vectors:
         config["embed"]["word_dim"] = len(next(iter(vectors.values())))
-        files = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
-        config["vocab"]["vectors"] = files if len(files) > 1 else files[0]
-    option = inputs.choices().get("data", cfg.data.name)
+        below = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
+        config["vocab"]["vectors"] = below if len(below) > 1 else below[0]
     return {
-        "config": config | {"data": resolved["data"] | {"option": option}},
+        "config": config,
         "vocab": vocab.state(),
         "encoder": module.elmo.encoder.fingerprint() if module.encoder_is_elsewhere else None,
     }
@@ -87,9 +87,9 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     file that is not a checkpoint of elmo-bench, refers to code or files that it may not use, or was
     trained with another encoder.
     """
-    path = Path(cfg.checkpoint)
-    content, weights = _load(path)
-    config = _config(cfg, content["config"], path)
+    path, source = Path(cfg.checkpoint), f"checkpoint={cfg.checkpoint}"
+    content, weights = _load(path, source)
+    config = _config(cfg, content["config"], source)
     with refusing(path, "its settings, with the command line's"):
         if wrong := check.faults_of(config, MODEL):
             raise ValueError("; ".join(wrong))
@@ -101,9 +101,8 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
             module = build.module(config, build.model(config, vocab, {}, elmo), vocab)
     if module.encoder_is_elsewhere and elmo.encoder.fingerprint() != content.get("encoder"):
         raise ValueError(
-            f"checkpoint={path} was trained with another version of "
-            f"encoder={config.encoder.name}: its files or the way it reads text have "
-            "changed since"
+            f"{source} was trained with another version of encoder={config.encoder.name}: its "
+            "files or the way it reads text have changed since"
         )
     module.content = {KEY: content}
     module.on_load_checkpoint({"state_dict": weights})
@@ -111,25 +110,22 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
         module.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
-            f"checkpoint={path} does not fit the model that its settings and the command "
-            f"line describe: {error}"
+            f"{source} does not fit the model that its settings and the command line describe: "
+            f"{error}"
         ) from error
     return config, module, vocab
 
 
-def _load(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read the file: its content besides the weights, and these. Raises ValueError if it does not
-    have the parts of our checkpoints, or its settings are not plain data.
-    """
+def _load(path: Path, source: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read the file: its content besides the weights, which is plain data, and these."""
     if not path.is_file():
-        raise FileNotFoundError(f"checkpoint={path}: no such file")
+        raise FileNotFoundError(f"{source}: no such file")
     checkpoint = load(path)
     kind = "not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
-    check_types(checkpoint, PARTS, f"checkpoint={path}: {kind}")
-    content: dict[str, Any] = checkpoint[KEY]
+    check_types(checkpoint, PARTS, f"{source}: {kind}")
     for part in ("config", "run"):
-        check_plain(content[part], f"checkpoint={path}")
-    return content, checkpoint["state_dict"]
+        check_plain(checkpoint[KEY][part], source)
+    return checkpoint[KEY], checkpoint["state_dict"]
 
 
 @contextmanager
@@ -159,8 +155,7 @@ def extend(
 
     If the file of vectors is missing, log a warning; such words are then unknown to the model.
     """
-    if not (files := inputs.vector_files(cfg)):
-        return
+    files = inputs.vector_files(cfg)
     if missing := [file for file in files if not Path(file).expanduser().is_file()]:
         log.warning(
             "vocab.vectors=%s does not exist, so words not seen in training are unknown, even if "
@@ -169,7 +164,7 @@ def extend(
         )
         return
     words, known = {word for sentence in sentences for word in sentence}, set(vocab.words)
-    if {form for word in words for form in forms(word, vocab.lowercase)} - known:
+    if files and {form for word in words for form in forms(word, vocab.lowercase)} - known:
         # Training words too: a file without any is a different one.
         vectors = read_word_vectors(cfg, known | words)
         if new := {form: vector for form, vector in vectors.items() if form not in known}:
@@ -178,27 +173,26 @@ def extend(
         log.info("vocab.vectors has %d of the words not seen in training", len(new))
 
 
-def _config(cfg: DictConfig, stored: dict[str, Any], path: Path) -> DictConfig:
+def _config(cfg: DictConfig, stored: dict[str, Any], source: str) -> DictConfig:
     """Return the command line's config with the checkpoint's model, to which single settings of the
     command line still apply.
     """
-    source = f"checkpoint={path}"
     model = {part: dict(stored[part]) for part in MODEL}
     # Settings of training, which are not needed and thus not trusted.
-    model["task"] |= {"optimizer": None, "scheduler": None, "callbacks": []}
+    model["task"] |= {"scheduler": None, "callbacks": [], "optimizer": None}
     check_task(model["task"], source)
     _check_targets(model, source)
+    model["task"]["optimizer"] = cfg.task.optimizer
     model["encoder"] = _encoder(cfg, model["encoder"], source)
-    if vectors := model["vocab"].get("vectors"):
-        files = vectors if isinstance(vectors, list) else [vectors]
-        files = [_here(file, cfg, source) for file in files]
-        model["vocab"]["vectors"] = files if len(files) > 1 else files[0]
+    vectors = model["vocab"].get("vectors")
+    if isinstance(vectors, list):
+        model["vocab"]["vectors"] = [_here(file, cfg, source) for file in vectors]
+    elif vectors:
+        model["vocab"]["vectors"] = _here(vectors, cfg, source)
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
-    for part in MODEL:
-        config[part] = OmegaConf.create(model[part])
-    config.task.optimizer = cfg.task.optimizer
-    _override(config, cfg, path)
+    config.update(model)
+    _override(config, cfg, source)
     if cfg.data.name == "checkpoint":
         config.data = corpus(cfg, stored.get("data"), source)
     return config
@@ -211,7 +205,7 @@ def _here(file: Any, cfg: DictConfig, source: str) -> str:
     return str(below if below.is_file() and not path.is_file() else path)
 
 
-def _override(config: DictConfig, cfg: DictConfig, path: Path) -> None:
+def _override(config: DictConfig, cfg: DictConfig, source: str) -> None:
     """Apply the command line's single settings of the model. Raises ValueError for those that it
     cannot change.
     """
@@ -220,15 +214,13 @@ def _override(config: DictConfig, cfg: DictConfig, path: Path) -> None:
         is_same = key in ("task", "encoder") and cfg[key].name == config[key].name
         if key in MODEL and not is_same:
             raise ValueError(
-                f"{key}= was given, but checkpoint={path} defines it, for "
-                f"task={config.task.name} and encoder={config.encoder.name}: leave {key}= out "
-                f"({key}.KEY=VALUE changes a single setting)"
+                f"{key}= was given, but {source} defines it, for task={config.task.name} and "
+                f"encoder={config.encoder.name}: leave {key}= out ({key}.KEY=VALUE changes a "
+                "single setting)"
             )
         if key == "vocab.vectors" and not config.vocab.get("vectors"):
-            raise ValueError(
-                f"vocab.vectors={cfg.vocab.vectors}, but checkpoint={path} was trained without "
-                "vectors"
-            )
+            given = f"vocab.vectors={cfg.vocab.vectors}"
+            raise ValueError(f"{given}, but {source} was trained without vectors")
         if part in MODEL and setting:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 
@@ -240,24 +232,22 @@ def _check_targets(node: Any, source: str) -> None:
     if isinstance(node, dict):
         if wrong := [key for key in node if key.startswith("_") and key not in CALLED]:
             raise ValueError(f"{source}: its config contains an invalid key: {wrong[0][:100]}")
-        if "_target_" in node and not _is_ours(str(node["_target_"])):
-            raise ValueError(
-                f"{source}: its config names {node['_target_']!r}, which is not a class of "
-                f"{'* or '.join(OURS)}*"
-            )
+        if "_target_" in node and not _is_ours(target := str(node["_target_"])):
+            classes = f"which is not a class of {'* or '.join(OURS)}*"
+            raise ValueError(f"{source}: its config names {target!r}, {classes}")
         node = [*node.values()]
     for value in node if isinstance(node, list) else ():
         _check_targets(value, source)
 
 
 def _is_ours(target: str) -> bool:
+    """Whether it names a class of ours; a name in our modules may be an import from elsewhere."""
     if not target.startswith(OURS) or not re.fullmatch(r"\w+(\.\w+)+", target):
         return False
     try:
         value = get_object(target)
     except Exception:  # importing a wrong name may raise any error
         return False
-    # A name in our modules may still be an import from elsewhere.
     is_module = isinstance(value, type) and issubclass(value, nn.Module)
     return is_module and f"{value.__module__}.".startswith(OURS)
 
@@ -266,7 +256,18 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
     """Return the encoder's option from conf/encoder or the command line with the checkpoint's
     `settings`: plain values and local paths.
     """
-    given, option = inputs.overridden(cfg), _option(cfg, settings, source)
+    name, given, known = str(settings.get("name")), inputs.overridden(cfg), options("encoder")
+    if "encoder" in given:
+        known[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
+    if name not in known:
+        raise ValueError(
+            f"{source} was trained with encoder={name}, but conf/encoder has only "
+            f"{', '.join(sorted(known))}; for an encoder of your own, give encoder=OPTION "
+            f"encoder.name={name} and, if it is in a folder of yours, --config-dir"
+        )
+    option = known[name]
+    for parent in option.pop("defaults", ()):
+        option = ({} if parent == "_self_" else known[parent]) | option
     for key, value in settings.items():
         is_address = isinstance(value, str) and ADDRESS.match(value)
         if key not in option or isinstance(value, dict) or is_address:
@@ -274,32 +275,13 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
                 f"{source}: its config sets encoder.{key}={value}, but it may only set local paths "
                 f"and {', '.join(option)}"
             )
-    model, revision = (settings.get(key, option.get(key)) for key in ("model", "revision"))
-    is_known = (model, revision) == (option.get("model"), option.get("revision"))
+    merged = option | settings
+    model, revision = chosen = merged.get("model"), merged.get("revision")
+    is_known = chosen == (option.get("model"), option.get("revision"))
     is_given = {"encoder.model", "encoder.revision"} <= given.keys()
     if not (is_known or is_given or Path(str(model)).expanduser().is_dir()):
         raise ValueError(
             f"{source} was trained with encoder.model={model}, which is not a local folder: if you "
-            f"trust it, add encoder={settings['name']} encoder.model={model} "
-            f"encoder.revision={revision}"
+            f"trust it, add encoder={name} encoder.model={model} encoder.revision={revision}"
         )
-    return option | settings
-
-
-def _option(cfg: DictConfig, settings: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the option of an encoder, which conf/encoder or the command line has."""
-    name, known = str(settings.get("name")), options("encoder")
-    if "encoder" in inputs.overridden(cfg):
-        known[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
-    if name not in known and {"options", "weights"} <= settings.keys():
-        name = "files"
-    if name not in known:
-        raise ValueError(
-            f"{source} was trained with encoder={name}, but conf/encoder has only "
-            f"{', '.join(sorted(known))}; for an encoder of your own, give encoder=NAME and "
-            "--config-dir"
-        )
-    option = known[name]
-    for parent in option.pop("defaults", ()):
-        option = ({} if parent == "_self_" else known[parent]) | option
-    return option
+    return merged

@@ -2,8 +2,8 @@
 
 A run that fails or is killed does not affect the others, and a run may use several devices
 (`trainer.devices`). Hydra's own launcher runs a whole sweep in one process, whose distributed
-process group would outlive the run that created it. `hydra_plugins/processes.py` shows this
-launcher to Hydra, which imports it at every start.
+process group would outlive the run that created it. Hydra finds this launcher by
+`hydra_plugins/processes.py`, and imports it at every start.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ class ProcessLauncher(Launcher):
         """
         asked = f"hydra.launcher.prefix={self.asked}"
         try:
-            if self.n_jobs < 1:
+            if not isinstance(self.n_jobs, int) or self.n_jobs < 1:
                 raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
             if not (self.asked or self.config.get("oversubscribe")):
                 machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
@@ -122,8 +122,10 @@ class ProcessLauncher(Launcher):
         print_outcomes(self.outcomes)
         outcomes = [self.outcomes[number] for number in jobs]
         failed = sum(not outcome.is_done for outcome in outcomes)
-        command = resuming(sys.argv)
-        rest = f"{failed} of {len(outcomes)} runs did not finish. To run them:\n{command}"
+        rest = (
+            f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true "
+            "runs them"
+        )
         if self.processes.stopped and failed:
             log.info(rest)
             raise signals.Stopped(128 + self.processes.signal)
@@ -290,18 +292,6 @@ class ProcessLauncher(Launcher):
 def script() -> str:
     """The script that was started, which also starts each run."""
     return str(Path(sys.argv[0]).resolve())
-
-
-def resuming(command: Sequence[str]) -> str:
-    """The shell command that resumes a sweep, given the arguments that started it.
-
-    >>> resuming(["run.py", "-m", "elmo.mix=all,[0,1]", "resume=false"])
-    "python run.py -m 'elmo.mix=all,[0,1]' resume=true"
-    """
-    script, *settings = command
-    settings = [word for word in settings if not word.startswith("resume=")]
-    begin = ["python", script] if script.endswith(".py") else [Path(script).name]
-    return shlex.join([*begin, *settings, "resume=true"])
 
 
 def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:

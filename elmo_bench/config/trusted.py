@@ -92,9 +92,6 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
             f"{source} was trained on data={name}, which is not an option of conf/data: {advice}"
         )
     data.pop("defaults", None)
-    files = stored.get("files", {})
-    if not isinstance(files, dict):
-        raise ValueError(f"{source}: its config.data.files must map splits to paths")
     for key, value in stored.items():
         is_setting = isinstance(value, str | int | float) and key not in ("option", "origin")
         if not is_setting or data.get(key) == value:
@@ -103,9 +100,10 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
         if not is_number and not (key == "name" and isinstance(value, str)):
             raise ValueError(f"{source} was trained with data={name} data.{key}={value}: {advice}")
         data[key] = value
-    for split in inputs.SPLITS:
-        if file := files.get(split, data["files"].get(split)):
-            data["files"][split] = str(local_path(file, source))
+    if not isinstance(files := stored.get("files", {}), dict):
+        raise ValueError(f"{source}: its config.data.files must map splits to paths")
     given: Any = OmegaConf.to_container(cfg.data)
-    data["files"] |= {key: value for key, value in given["files"].items() if value is not None}
+    for split in inputs.SPLITS:
+        if file := given["files"].get(split) or files.get(split, data["files"].get(split)):
+            data["files"][split] = str(local_path(file, source))
     return OmegaConf.create(data | {"labels": given.get("labels")})

@@ -13,16 +13,10 @@ log = logging.getLogger(__name__)
 @contextmanager
 def alone(path: str | Path, waiting: str) -> Iterator[None]:
     """Hold `path`.lock; if another process on any machine holds it, log `waiting` and wait."""
-    lock = FileLock(f"{path}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
+    if is_taken(path):
         log.info(waiting)
-        lock.acquire()
-    try:
+    with FileLock(f"{path}.lock"):
         yield
-    finally:
-        lock.release()
 
 
 def is_taken(path: str | Path) -> bool:

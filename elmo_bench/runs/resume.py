@@ -17,15 +17,12 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.files import read_json, remove_scratch, signals, write_json, write_text
 
 from .identity import hash_files, identity_of
-from .read import BEGUN, ENDED, ERROR, Run, readable
+from .read import BEGUN, ENDED, ERROR, readable
 
 GOES_ON = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
-LEFT = (
-    *(GOES_ON, ENDED, "evaluation.json", "metrics.csv", "best.ckpt"),
-    *("predictions", "counts", "tensorboard"),
-)
+LEFT = (GOES_ON, ENDED, "metrics.csv", "best.ckpt", "predictions", "counts", "tensorboard")
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
 
 
@@ -80,8 +77,7 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
         )
     # An earlier run.json stays until it is replaced: without it, what a kill leaves here would look
     # like a user's own files.
-    for name in LEFT:
-        path = folder / name
+    for path in (folder / name for name in LEFT):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -148,32 +144,22 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 
 def last_checkpoint(folder: Path, identity: str) -> Path | None:
     """Return the `last.ckpt` of an unfinished run of this identity in the folder, or None."""
-    last = folder / GOES_ON
-    if (
-        not last.is_file()
-        or (folder / ENDED).exists()
-        or read_or_empty(folder / BEGUN).get("identity") != identity
-    ):
-        return None
-    return last
+    is_same = read_or_empty(folder / BEGUN).get("identity") == identity
+    can_continue = (folder / GOES_ON).is_file() and not (folder / ENDED).exists()
+    return folder / GOES_ON if is_same and can_continue else None
 
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:
-    """Return the folders of all finished runs in or below some folders, by identity."""
-    return _by_identity(readable(folders, ENDED))
+    """Return a folder of each finished run in or below some folders, by identity."""
+    return {run.identity: run.folder for run in readable(folders, ENDED)}
 
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
-    """Return the folders, in or below some folders, of runs that can continue, by identity: they
-    have a `last.ckpt` and no result.
+    """Return a folder, in or below some folders, of each run that can continue, by identity: it has
+    a `last.ckpt` and no result.
     """
-    begun = readable(folders, BEGUN)
-    return _by_identity(run for run in begun if last_checkpoint(run.folder, run.identity))
-
-
-def _by_identity(runs: Iterable[Run]) -> dict[str, Path]:
-    """Return the first folder of each identity."""
-    folders: dict[str, Path] = {}
-    for run in runs:
-        folders.setdefault(run.identity, run.folder)
-    return folders
+    return {
+        run.identity: run.folder
+        for run in readable(folders, BEGUN)
+        if last_checkpoint(run.folder, run.identity)
+    }

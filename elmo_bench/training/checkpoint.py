@@ -47,7 +47,7 @@ def load(path: str | Path) -> dict[Any, Any]:
 
 
 @contextmanager
-def refusing(path: str | Path, what: str) -> Iterator[None]:
+def refusing(path: str | Path, what: str, advice: str = "") -> Iterator[None]:
     """Turn errors of a block, due to unexpected content, into a ValueError with the file.
 
     OSError and MemoryError are not changed, since the file does not cause them.
@@ -57,10 +57,11 @@ def refusing(path: str | Path, what: str) -> Iterator[None]:
     except (OSError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
-        if isinstance(error, ValueError) and str(error).startswith(str(path)):
-            raise
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        raise ValueError(f"{path}: {what}: {kind}{_first_line(error)}") from error
+        said = f"{path}: {what}: {kind}{_first_line(error)}"
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):
+            said = str(error)
+        raise ValueError(f"{said}{advice}") from error
 
 
 def _check_archive(archive: zipfile.ZipFile, size: int) -> None:

@@ -53,14 +53,10 @@ def save_state(content: dict[str, Any], path: str | Path) -> None:
 class AtomicCheckpoints(TorchCheckpointIO):
     """Writes checkpoints with `save_state`, and reads them without running code in them."""
 
-    def load_checkpoint(
-        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
-    ) -> dict[str, Any]:
+    def load_checkpoint(self, path: str | Path, *_: Any, **__: Any) -> dict[str, Any]:
         return load(path)
 
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
-    ) -> None:
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, **_: Any) -> None:
         save_state(checkpoint, path)
 
 
@@ -121,16 +117,14 @@ class StepCheckpoint(Callback):
         if not self.saving:
             return
         _rewind_counters(checkpoint["loops"]["fit_loop"], self.batches)
+        figures = trainer._logger_connector._callback_metrics
         checkpoint[KEY] = {
             "epoch": trainer.current_epoch,
             "batches": self.batches,
             "is_over": trainer.should_stop,
             "random": of_all(random_state()),
             "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
-            "figures": {
-                name: float(value)
-                for name, value in trainer._logger_connector._callback_metrics.items()
-            },
+            "figures": {name: float(value) for name, value in figures.items()},
         }
 
     def on_load_checkpoint(
@@ -158,16 +152,12 @@ def naming_checkpoint(path: Path | None, last: StepCheckpoint) -> Iterator[None]
     """
     try:
         yield
-    except Exception as error:
+    except Exception:
         if path is None or last.has_begun:
             raise
-        try:
-            with refusing(path, "this run cannot continue from it"):
-                raise
-        except ValueError as refused:
-            raise ValueError(
-                f"{refused}; move it away, and the same command starts again"
-            ) from error
+        advice = "; move it away, and the same command starts again"
+        with refusing(path, "this run cannot continue from it", advice):
+            raise
 
 
 def _rewind_counters(loops: dict[str, Any], batches: int) -> None:
@@ -199,9 +189,8 @@ def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:
 
 
 def _csv_loggers(trainer: Trainer) -> Sequence[CSVLogger]:
-    if not trainer.is_global_zero:
-        return []
-    return [logger for logger in trainer.loggers if isinstance(logger, CSVLogger)]
+    loggers = trainer.loggers if trainer.is_global_zero else []
+    return [logger for logger in loggers if isinstance(logger, CSVLogger)]
 
 
 def _curves(logger: CSVLogger) -> str:

@@ -3,13 +3,10 @@ environment.
 """
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from elmo_bench.config import hardware
-from tests.test_run import ROOT, SMALL
 
 
 @pytest.fixture
@@ -54,25 +51,3 @@ def test_tasks_that_are_the_devices(tiny, task, nodes, per_node):
 def test_a_shell_of_slurm_is_no_task(tiny, task):
     task(1, 1, job="bash")  # of salloc; the devices are then processes of ours
     hardware.trainer(tiny("trainer=ddp", "trainer.accelerator=cpu"), [])
-
-
-@pytest.mark.slow
-def test_two_tasks_are_one_run(task, tmp_path):
-    """Two processes as `srun --ntasks-per-node=2` starts them, in one folder: they find each other
-    and leave one result.
-    """
-    task(1, 2)
-    folders = [f"cache_dir={tmp_path}", f"hydra.run.dir={tmp_path}/run"]
-    command = [
-        sys.executable,
-        str(ROOT / "run.py"),
-        *SMALL,
-        "fit.max_epochs=1",
-        "trainer=ddp",
-        "trainer.accelerator=cpu",
-        *folders,
-    ]
-    ranks = [{"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in (0, 1)]
-    tasks = [subprocess.Popen(command, cwd=ROOT, env=os.environ | rank) for rank in ranks]
-    assert [process.wait(timeout=300) for process in tasks] == [0, 0]
-    assert (tmp_path / "run" / "result.json").is_file()

@@ -106,7 +106,7 @@ def test_runs_that_have_no_result(config, tmp_path):
 def test_nothing_of_an_earlier_run_stays(config, tmp_path):
     begin(config(seed=1), {})
     folder = tmp_path / "run"
-    for name in ("best.ckpt", "last.ckpt", "metrics.csv", "evaluation.json"):
+    for name in ("best.ckpt", "last.ckpt", "metrics.csv"):
         (folder / name).write_text("of seed 1")
     for name in ("predictions", "counts", "tensorboard"):
         (folder / name).mkdir()

@@ -40,10 +40,8 @@ PartitionName=all Nodes=n1,n2 Default=YES State=UP
 def free_ports(number: int) -> list[int]:
     """Ports of this machine that nobody listens on."""
     with ExitStack() as stack:
-        sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)
-        ]
-        return [found.getsockname()[1] for found in sockets]
+        own = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+        return [stack.enter_context(each).getsockname()[1] for each in own]
 
 
 @pytest.fixture(scope="session")
@@ -66,22 +64,13 @@ def cluster(tmp_path_factory):
     (folder / "state").mkdir()
     # The nodes have no addresses outside this cluster, by which the processes of a run would find
     # each other.
-    own = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SLURM_", "SBATCH_", "SRUN_"))
-    }
+    prefixes = ("SLURM_", "SBATCH_", "SRUN_")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     environment = own | {"SLURM_CONF": str(config), "MASTER_ADDR": "127.0.0.1"}
-    files = {
-        "key-file": "key",
-        "socket": "socket",
-        "pid-file": "pid",
-        "log-file": "log",
-        "seed-file": "seed",
-    }
-    munge = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
+    munge = [f"--{kind}-file={folder}/munge.{kind}" for kind in ("key", "pid", "log", "seed")]
+    munge += ["--foreground", "--force", f"--socket={folder}/munge.socket"]
     daemons = {
-        "munged": [programs["munged"], "--foreground", "--force", *munge],
+        "munged": [programs["munged"], *munge],
         "slurmctld": [programs["slurmctld"], "-D"],
         "n1": [programs["slurmd"], "-D", "-N", "n1"],
         "n2": [programs["slurmd"], "-D", "-N", "n2"],
@@ -105,12 +94,9 @@ def wait_until(reached, folder, running) -> None:
     deadline = time.monotonic() + 60
     while not reached():
         ended = [name for name, daemon in running.items() if daemon.poll() is not None]
-        assert not ended, (
-            f"{ended[0]} ended: {(folder / ended[0]).with_suffix('.log').read_text()[-1000:]}"
-        )
-        assert time.monotonic() < deadline, (
-            f"the nodes are not idle after a minute; see the logs in {folder}"
-        )
+        logs = {name: (folder / f"{name}.log").read_text()[-1000:] for name in ended}
+        assert not ended, f"these ended: {logs}"
+        assert time.monotonic() < deadline, f"the nodes are not idle; see the logs in {folder}"
         time.sleep(0.2)
 
 
