@@ -18,7 +18,7 @@ from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench.config import inputs, launcher
-from elmo_bench.config.launcher import ProcessLauncher, exit_status
+from elmo_bench.config.launcher import ProcessLauncher
 from elmo_bench.files.signals import Stopped
 from elmo_bench.runs import identity_of, machine
 from tests.conftest import composed
@@ -268,12 +268,8 @@ def test_environment(monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 8)
     four = launcher_of(4)
     found = four.environment("1")
-    expected = {
-        "OMP_NUM_THREADS": "2",
-        "CUDA_VISIBLE_DEVICES": "1",
-        "WANDB_RUN_GROUP": "2026-01-31/12-00",
-    }
-    assert {name: found[name] for name in expected} == expected
+    expected = {"OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": "1"}
+    assert found.items() >= (expected | {"WANDB_RUN_GROUP": "2026-01-31/12-00"}).items()
     assert not {"RANK", "MASTER_ADDR", "SLURM_NTASKS"} & {*found}
     for whole in (launcher_of(1), launcher_of(4, "nice")):
         assert "OMP_NUM_THREADS" not in whole.environment(None)
@@ -302,13 +298,8 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     paths = {"hydra": "hydra.conf", "main": "/mine/conf", "command-line": "/more/conf"}
     sources = [{"provider": provider, "path": path} for provider, path in paths.items()]
     given = ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]
-    made = launcher_of(
-        1,
-        "nice -n 5",
-        runtime={"config_sources": sources},
-        job={"config_name": "small"},
-        overrides={"hydra": given},
-    )
+    own = {"job": {"config_name": "small"}, "overrides": {"hydra": given}}
+    made = launcher_of(1, "nice -n 5", runtime={"config_sources": sources}, **own)
     monkeypatch.setattr(sys, "argv", ["/mine/run.py"])
     words = made.command(["seed=2"], Path("/out/it's"))
     assert words[:5] == ["nice", "-n", "5", sys.executable, "/mine/run.py"]
@@ -319,24 +310,18 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     ]
 
 
-@pytest.mark.parametrize(("code", "number"), [(-11, 11), (-9, 9), (137, 9), (143, 15)])
-def test_how_a_run_ended(code, number):
-    assert exit_status(code).startswith(f"killed by signal {number}")
-
-
-def test_gpus(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    assert machine.gpus() == ["2", "5"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert machine.gpus() == []
-
-
 @pytest.mark.parametrize(
-    ("n_jobs", "slots"),
-    [(1, [None]), (2, ["2,3", "5,7"]), (3, ["2", "3", "5"]), (5, ["2", "3", "5", "7", "2"])],
+    ("n_jobs", "visible", "slots"),
+    [
+        (1, "2,3,5,7", [None]),
+        (2, "2,3,5,7", ["2,3", "5,7"]),
+        (3, "2,3,5,7", ["2", "3", "5"]),
+        (5, "2,3,5,7", ["2", "3", "5", "7", "2"]),
+        (2, "", [None, None]),
+    ],
 )
-def test_each_run_gets_its_share_of_the_gpus(monkeypatch, n_jobs, slots):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5,7")
+def test_each_run_gets_its_share_of_the_gpus(monkeypatch, n_jobs, visible, slots):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert ProcessLauncher(n_jobs)._slots() == slots
 
 
