@@ -53,10 +53,14 @@ def save_state(content: dict[str, Any], path: str | Path) -> None:
 class AtomicCheckpoints(TorchCheckpointIO):
     """Writes checkpoints with `save_state`, and reads them without running code in them."""
 
-    def load_checkpoint(self, path: str | Path, *_: Any, **__: Any) -> dict[str, Any]:
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
         return load(path)
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, **_: Any) -> None:
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
         save_state(checkpoint, path)
 
 
