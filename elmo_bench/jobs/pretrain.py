@@ -113,9 +113,8 @@ class _Run:
         self.out, self.last = Path(cfg.out), Path(cfg.out, LAST)
         self.identity = identity(cfg, trainer.corpus, dev)
         if self.last.is_file():
-            saved = training.load(self.last)
             with training.refusing(self.last, "not the state of a training"):
-                self._resume(saved)
+                self._resume(training.load(self.last))
 
     def train(self) -> None:
         """Train to the end; Ctrl-C or SIGTERM ends the command when a step is done and saved."""

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo_bench.encoders.bilm import DIRECTIONS, State
-from elmo_bench.text.chars import word_frame
+from elmo_bench.text.chars import WIDTH, word_frame
 
 from .corpus import FIRST, NO_TARGET, Corpus
 from .model import LanguageModel, or_damaged
@@ -93,9 +93,8 @@ class Trainer:
         self.step = 0
         self.device = model.softmax.weight.device
         self.state = model.bilm.zero_state(settings.batch_size)
-        width = model.bilm.options.max_characters
-        frames = (word_frame(word, width) for word in corpus.words)  # their character ids: "U C"
-        self._frames = np.fromiter(frames, np.dtype((np.int16, width)), len(corpus.words))
+        frames = map(word_frame, corpus.words)  # "U C"
+        self._frames = np.fromiter(frames, np.dtype((np.int16, WIDTH)), len(corpus.words))
         # NO_TARGET (-1) indexes the last element.
         self._numbers = np.array([*map(model.number, corpus.words), NO_TARGET])
 

@@ -22,26 +22,26 @@ BEGIN_WORD, END_WORD, PAD = 259, 260, 261
 
 
 @lru_cache(maxsize=1 << 17)
-def word_frame(word: str, width: int = WIDTH) -> Int[np.ndarray, " C"]:
+def word_frame(word: str) -> Int[np.ndarray, " C"]:
     """Return the character ids of one word, 1 to 261: its UTF-8 bytes plus 1 between a begin and an
     end id, then padding.
 
-    As in the original, bytes after the first `width - 2` are dropped, and `<S>` and `</S>` have an
+    As in the original, bytes after the first 48 are dropped, and `<S>` and `</S>` have an
     id of their own.
 
     >>> word_frame("a")[:4].tolist()
     [259, 98, 260, 261]
     """
-    content = [byte + 1 for byte in word.encode("utf-8", "replace")[: width - 2]]
+    content = [byte + 1 for byte in word.encode("utf-8", "replace")[: WIDTH - 2]]
     if word in BOUNDARIES:
         content = [BOUNDARIES[word]]
-    frame = np.full(width, PAD, dtype=np.int64)
+    frame = np.full(WIDTH, PAD, dtype=np.int64)
     frame[: len(content) + 2] = [BEGIN_WORD, *content, END_WORD]
     frame.setflags(write=False)
     return frame
 
 
-def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tensor, "B T C"]:
+def char_ids(sentences: Sequence[Sequence[str]]) -> Int[Tensor, "B T C"]:
     """Return the character ids of a batch of sentences of words.
 
     Sentences get no boundary tokens. Rows after the end of a sentence are zeros.
@@ -50,8 +50,8 @@ def char_ids(sentences: Sequence[Sequence[str]], width: int = WIDTH) -> Int[Tens
     torch.Size([2, 2, 50])
     """
     longest = max((len(sentence) for sentence in sentences), default=0)
-    ids = np.zeros((len(sentences), longest, width), dtype=np.int64)
+    ids = np.zeros((len(sentences), longest, WIDTH), dtype=np.int64)
     for row, sentence in zip(ids, sentences, strict=True):
         for position, word in enumerate(sentence):
-            row[position] = word_frame(word, width)
+            row[position] = word_frame(word)
     return torch.from_numpy(ids)

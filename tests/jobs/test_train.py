@@ -18,7 +18,6 @@ from seqeval.metrics import f1_score
 
 from elmo_bench.config import build, hardware
 from elmo_bench.encoders import encode
-from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.files import progress
 from elmo_bench.jobs.train import train
 from elmo_bench.report.aggregate import after_epochs
@@ -332,19 +331,6 @@ def test_wandb_is_told_of_a_failure(tiny, monkeypatch):
     with pytest.raises(FloatingPointError):
         train(tiny("logger=wandb", "encoder=none", "task.optimizer.lr=inf"))
     assert codes == [0, 1]
-
-
-def test_a_bilm_of_shorter_words(tiny, tmp_path):
-    """It reads its own characters; those of x_k are others."""
-    save(
-        BiLm(Options(cell_size=4, projection_size=2, filters=((1, 2),), max_characters=40)),
-        tmp_path / "narrow.safetensors",
-    )
-    files = [
-        f"encoder.options={tmp_path}/options.json",
-        f"encoder.weights={tmp_path}/narrow.safetensors",
-    ]
-    assert train(tiny(*files))["test/f1"] >= 0
 
 
 def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):

@@ -17,14 +17,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.text.chars import char_ids, word_frame
+from elmo_bench.text.chars import WIDTH, char_ids, word_frame
 
 from .char_cnn import CharCnn, WordCache
 from .options import Options
 from .scan import Order, Scan, Weights, read, stack
 
 # Options that have no effect on the shapes of parameters.
-UNSEEN = "activation cell_clip projection_clip skip_connections max_characters directions"
+UNSEEN = "activation cell_clip projection_clip skip_connections directions"
 TOGETHER_ON = ("cuda",)  # device types that read all directions at once
 TYPES = 1 << 12  # word types in a batch of the character CNN, without a cache
 
@@ -118,7 +118,7 @@ class BiLm(nn.Module):
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Chars:
         """Convert a batch of sentences to character ids."""
-        return Chars(char_ids(sentences, self.options.max_characters))
+        return Chars(char_ids(sentences))
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Return the parameters of each LSTM layer, top layer first, then the token layer's."""
@@ -153,9 +153,8 @@ class BiLm(nn.Module):
 
         With `boundaries`, the rows of <S> and </S> are kept, so that S is T + 2; otherwise T.
         """
-        width = self.options.max_characters
-        if chars.shape[-1] != width:
-            raise ValueError(f"this biLM reads {width} characters per word, not {chars.shape[-1]}")
+        if chars.shape[-1] != WIDTH:
+            raise ValueError(f"a biLM reads {WIDTH} characters per word, not {chars.shape[-1]}")
         framed, lengths = add_boundaries(chars)
         state = state or self.zero_state(len(chars))
         layers, state = self.read_tokens(self.tokens(framed), lengths.tolist(), state)
@@ -289,8 +288,7 @@ def add_boundaries(chars: Int[Tensor, "B T C"]) -> tuple[Int[Tensor, "B S C"], I
     """Add <S> and </S> to every sentence; return the new lengths, too."""
     lengths = (chars > 0).any(-1).sum(-1) + 2
     framed = F.pad(chars, (0, 0, 1, 1))
-    width = chars.shape[-1]
-    framed[:, 0] = torch.tensor(word_frame("<S>", width), device=chars.device)
+    framed[:, 0] = torch.tensor(word_frame("<S>"), device=chars.device)
     rows = torch.arange(len(chars), device=chars.device)
-    framed[rows, lengths - 1] = torch.tensor(word_frame("</S>", width), device=chars.device)
+    framed[rows, lengths - 1] = torch.tensor(word_frame("</S>"), device=chars.device)
     return framed, lengths

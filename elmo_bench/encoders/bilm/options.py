@@ -24,11 +24,10 @@ KEYS = {
     "filters": "char_cnn.filters",
     "char_dim": "char_cnn.embedding.dim",
     "num_highway": "char_cnn.n_highway",
-    "max_characters": "char_cnn.max_characters_per_token",
 }
 # Limits are far beyond any biLM, and small enough to be counted; lists of JSON become tuples.
 Clip = Annotated[float, Ge(1e-6), Le(1e30)]
-Filter = Annotated[tuple[Size, Size], Strict(False)]
+Filter = Annotated[tuple[Annotated[int, Ge(1), Le(WIDTH)], Size], Strict(False)]
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, allow_inf_nan=False))
@@ -49,15 +48,9 @@ class Options:
     cell_clip: Clip = 3.0
     projection_clip: Clip = 3.0
     skip_connections: bool = True
-    max_characters: Annotated[int, Ge(3), Le(1000)] = WIDTH
     directions: Annotated[tuple[Direction, ...], Strict(False)] = DIRECTIONS
 
     def __post_init__(self) -> None:
-        if (widest := max(width for width, _ in self.filters)) > self.max_characters:
-            raise ValueError(
-                f"char_cnn.filters: a width is {widest}, but a word has {self.max_characters} "
-                "characters"
-            )
         if self.directions not in (DIRECTIONS, DIRECTIONS[:1], DIRECTIONS[1:]):
             raise ValueError(
                 f"directions={[*self.directions]}, but they must be [forward], [backward] or "
@@ -78,6 +71,8 @@ class Options:
             values["directions"] = raw.get("directions", DIRECTIONS if both else DIRECTIONS[:1])
             # The original trains with 261 and predicts with 262, for the same model.
             one_of("char_cnn.n_characters", cnn.get("n_characters", 261), (261, NUM_CHARACTERS))
+            width = "max_characters_per_token"
+            one_of(f"char_cnn.{width}", cnn.get(width), (WIDTH,))
             return cls(**values)
         except ValueError as error:
             said = _words(error) if isinstance(error, ValidationError) else str(error)
@@ -85,8 +80,9 @@ class Options:
 
     def write(self, path: str | Path) -> None:
         """Write the original's `options.json`, with one more key for a biLM of one direction."""
-        cnn = {"activation": self.activation, "n_characters": NUM_CHARACTERS}
-        raw: dict[str, Any] = {"lstm": {}, "char_cnn": cnn | {"embedding": {}}}
+        cnn: dict[str, Any] = {"activation": self.activation, "n_characters": NUM_CHARACTERS}
+        cnn |= {"max_characters_per_token": WIDTH, "embedding": {}}
+        raw: dict[str, Any] = {"lstm": {}, "char_cnn": cnn}
         for name, key in KEYS.items():
             parent, _, last = key.rpartition(".")
             _value(raw, parent)[last] = getattr(self, name)

@@ -31,9 +31,7 @@ def step(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> None:
 @triton.jit
 @no_type_check
 def _cells(size, block: tl.constexpr):
-    """Return a program's direction, and which of its cells there are, and where: they and their
-    first gates.
-    """
+    """Return a program's direction, which of its cells there are, and where cells and gates are."""
     row, column = tl.program_id(0), tl.program_id(1) * block + tl.arange(0, block)
     return tl.program_id(2), column < size, row * size + column, row * 4 * size + column
 
@@ -88,12 +86,8 @@ def _forward(
     side, inside, at, at_gates = _cells(size, block)
     h_i, h_j, h_f, h_o = _load(product + side * product_side + at_gates, size, inside)
     x_i, x_j, x_f, x_o = _load(inputs + side * inputs_side + at_gates, size, inside)
-    i, j, f, o = (
-        tl.sigmoid(h_i + x_i),
-        _tanh(h_j + x_j),
-        tl.sigmoid(h_f + x_f),
-        tl.sigmoid(h_o + x_o),
-    )
+    i, j = tl.sigmoid(h_i + x_i), _tanh(h_j + x_j)
+    f, o = tl.sigmoid(h_f + x_f), tl.sigmoid(h_o + x_o)
     c = f * tl.load(before + side * before_side + at, inside).to(tl.float32) + i * j
     c = tl.where(c > clip, clip, tl.where(c < -clip, -clip, c))  # unlike min and max, keeps NaN
     tl.store(cell + side * cell_side + at, c, inside)

@@ -31,7 +31,6 @@ MAX_PIECE = 1 << 21  # numbers of an HDF5 dataset that are stored as one piece, 
 Precision = Literal["float32", "bfloat16"]
 Turn = Callable[[np.ndarray], np.ndarray]
 # How an array of the HDF5 file, whose first axis is the input, becomes ours, and back.
-SAME: tuple[Turn, Turn] = (np.asarray, np.asarray)
 TRANSPOSED: tuple[Turn, Turn] = (np.transpose, np.transpose)
 # (1, width, char_dim, filters) <-> (filters, char_dim, width)
 FILTERS: tuple[Turn, Turn] = (
@@ -222,18 +221,18 @@ def _hdf5_layout(options: Options) -> dict[str, tuple[str, tuple[Turn, Turn]]]:
     layout = {"char_embed": (f"{ours}.embedding.weight", PADDED)}
     for k in range(len(options.filters)):
         layout[f"CNN/W_cnn_{k}"] = f"{ours}.convolutions.{k}.weight", FILTERS
-        layout[f"CNN/b_cnn_{k}"] = f"{ours}.convolutions.{k}.bias", SAME
+        layout[f"CNN/b_cnn_{k}"] = f"{ours}.convolutions.{k}.bias", TRANSPOSED
     for k in range(options.num_highway):
         for part in ("carry", "transform"):
             layout[f"CNN_high_{k}/W_{part}"] = f"{ours}.highways.{k}.{part}.weight", TRANSPOSED
-            layout[f"CNN_high_{k}/b_{part}"] = f"{ours}.highways.{k}.{part}.bias", SAME
+            layout[f"CNN_high_{k}/b_{part}"] = f"{ours}.highways.{k}.{part}.bias", TRANSPOSED
     layout["CNN_proj/W_proj"] = f"{ours}.projection.weight", TRANSPOSED
-    layout["CNN_proj/b_proj"] = f"{ours}.projection.bias", SAME
+    layout["CNN_proj/b_proj"] = f"{ours}.projection.bias", TRANSPOSED
     for number, direction in enumerate(options.directions):
         for layer in range(options.num_layers):
             theirs = f"RNN_{DIRECTIONS.index(direction)}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             ours = f"directions.{number}.{layer}"
             layout[f"{theirs}/W_0"] = f"{ours}.weight", TRANSPOSED
-            layout[f"{theirs}/B"] = f"{ours}.bias", SAME
+            layout[f"{theirs}/B"] = f"{ours}.bias", TRANSPOSED
             layout[f"{theirs}/W_P_0"] = f"{ours}.projection_weight", TRANSPOSED
     return layout

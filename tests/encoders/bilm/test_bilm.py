@@ -265,8 +265,8 @@ def test_words_of_any_length():
     assert layers.isfinite().all()
     assert layers[:, 0, 1].abs().sum() > 0  # an empty word is a word
     assert not layers[:, 1].any()
-    with pytest.raises(ValueError, match="reads 20 characters per word, not 50"):
-        frozen(max_characters=20).read(CHARS)
+    with pytest.raises(ValueError, match="reads 50 characters per word, not 20"):
+        model.read(CHARS[..., :20])
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
