@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +119,11 @@ class _Run:
 
     def train(self) -> None:
         """Train to the end; Ctrl-C or SIGTERM ends the command when a step is done and saved."""
-        with put_off(self._stop):
+        with put_off(partial(setattr, self, "is_stopped", True)):
             self._steps()
         if math.isinf(self.best):  # a stopped training is to end where it was stopped
             self._validate()
             self._save()
-
-    def _stop(self) -> None:
-        self.is_stopped = True
 
     def _steps(self) -> None:
         trainer, settings, first = self.trainer, self.cfg.pretrain, self.trainer.step

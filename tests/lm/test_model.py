@@ -11,10 +11,6 @@ TEXT = [["a", "b", "c"], ["b", "a"], ["c", "c", "a", "b"]]
 OPTIONS = Options(cell_size=12, projection_size=6, filters=((1, 4), (2, 4)))
 
 
-def words(corpus, numbers):
-    return [corpus.words[number] for number in numbers.reshape(-1)]
-
-
 @pytest.mark.parametrize(
     ("direction", "first", "last"), [("forward", "<S>", "</S>"), ("backward", "</S>", "<S>")]
 )
@@ -24,7 +20,7 @@ def test_one_stream(direction, first, last):
     """
     corpus = Corpus(TEXT)
     windows = list(corpus.windows(direction, batch_size=1, unroll=1, rng=np.random.default_rng(0)))
-    inputs, targets = ([words(corpus, window[k])[0] for window in windows] for k in range(2))
+    inputs, targets = ([corpus.words[window[k].item()] for window in windows] for k in range(2))
     sentences, current = [], []
     for word, target in zip(inputs, targets, strict=True):
         if word == first:
