@@ -141,8 +141,8 @@ def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
     raw, resolved = _plain(cfg)
     chosen = {part: resolved[part] for part in parts}
     found = [*_of_section(Run, chosen), *_of_classes(chosen)]
-    known = [fault for fault in found if fault.kind != "extra_forbidden"]
-    return _in_words([fault for fault in known if below(fault.key, tuple(parts))], raw, ())
+    ours = [fault for fault in found if below(fault.key, tuple(parts))]
+    return _in_words([fault for fault in ours if fault.kind != "extra_forbidden"], raw, ())
 
 
 def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:

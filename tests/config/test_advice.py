@@ -1,7 +1,5 @@
 """Advice on wrong commands: the nearest setting, the group, the job, the quotation marks."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ from hydra.errors import ConfigCompositionException
 
 from elmo_bench.config.advice import before, message, settings_of_job
 from elmo_bench.config.check import faults
+from tests.test_run import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,16 +80,18 @@ def test_help_of_a_job():
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")
 @pytest.mark.parametrize(
-    "command",
+    ("command", "said"),
     [
-        ["data.size=2", "-m", "seed=x,1"],
-        ["-m", "seed=1,2", "hydra.sweep.dir=/proc/sweep"],
-        ["job=score", "gold=/none", "predicted=/none", "run_dir=null"],
+        ("data.size=2 -m seed=x,1", "seed=x, but it must be an integer"),
+        ("-m seed=1,2 hydra.sweep.dir=/proc/sweep", "/proc/sweep"),
+        ("encoder=none outputs_dir=/proc/outputs", "/proc/outputs"),
+        ("job=score gold=/none predicted=/none run_dir=null", "/none: no such file"),
+        ("job=evaluate", "checkpoint is missing: set checkpoint=VALUE"),
+        ("elmo.mxi=all", "there is no setting elmo.mxi; did you mean elmo.mix=all?"),
     ],
 )
-def test_one_line_and_no_more(command):
-    done = subprocess.run(
-        [sys.executable, "run.py", *command], cwd=ROOT, capture_output=True, text=True
-    )
+def test_one_line_and_no_more(command, said):
+    done = run(*command.split())
     assert done.returncode == 1
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    assert said in line

@@ -1,7 +1,5 @@
 """Every setting is compared with its type before anything is read or written."""
 
-from pathlib import Path
-
 import pytest
 
 from elmo_bench.config import check
@@ -134,19 +132,9 @@ def test_what_cannot_be_compared_is_not_run(monkeypatch):
 def test_nothing_is_written_for_a_wrong_command(tmp_path):
     done = run("seed=x", f"outputs_dir={tmp_path}/outputs", "elmo.dropout=2")
     assert done.returncode == 1
-    assert [line.partition(",")[0] for line in done.stderr.splitlines()] == [
-        "seed=x",
-        "elmo.dropout=2",
-    ]
+    wrong = [line.partition(",")[0] for line in done.stderr.splitlines()]
+    assert wrong == ["seed=x", "elmo.dropout=2"]
     assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")
-def test_outputs_that_cannot_be_written(tmp_path):
-    done = run("encoder=none", "outputs_dir=/proc/outputs")
-    assert done.returncode == 1
-    assert "/proc/outputs" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["-m", "seed=1,2"]], ids=["one run", "a sweep"])
