@@ -128,19 +128,16 @@ def show(console: Console, difference: Difference, limit: int | None = None) -> 
         console.print(Text(plain(line)), soft_wrap=True)  # paths stay whole
     for grid in tables(difference):
         if limit is not None and limit < len(grid.rows):
-            rows = [[*map(_cut, row)] for row in grid.rows[:limit]]
+            rows = [
+                [text if len(text) <= LONG else f"{text[:LONG].rstrip()} …" for text in row]
+                for row in grid.rows[:limit]
+            ]
             grid = grid._replace(title=f"{grid.title}: the first {limit:,}", rows=rows)
         console.print(Terminal(grid))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONG else f"{text[:LONG].rstrip()} …"
-
-
 def as_page(difference: Difference) -> str:
-    """Return the tables as one self-contained HTML page, without this machine's folders, since it
-    may be shared.
-    """
+    """Return the tables as one HTML page to share, without this machine's folders."""
     a, b = (replace(run, config=portable(run.config)) for run in difference.runs)
     difference = difference._replace(runs=(a, b), note=portable(difference.note))
     body = "".join(map(html_table, tables(difference)))

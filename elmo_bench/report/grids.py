@@ -1,6 +1,6 @@
 """A report's tables: means, differences with significance tests, and the paper's figures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ class Labels(NamedTuple):
     heads: list[str]  # the heads of the columns of row names
     rows: Mapping[Key, list[str]]
     columns: Mapping[Key, str]
+    axes: str  # of the columns
+    base: str  # the baseline
     figure: str
     each: str  # a sentence with each task's figure, if they differ
 
@@ -58,14 +60,16 @@ def labels_of(report: Report) -> Labels:
         # As they are written where two have one name.
         columns.append(words if len({*words}) == len({*column}) else [*map(text, column)])
     by_task = {titles[run.task]: metric_title(run, report.metric) for run in report.runs}
-    figures = {*by_task.values()}
+    figures, columns_of = {*by_task.values()}, names(report.columns, report.heads, titles)
     shown = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
     return Labels(
         constant=name([*constant], [*constant.values()], titles),
         keys=[*varying],
         heads=[*map(axis, varying)],
         rows={row: [column[k] for column in columns] for k, row in enumerate(rows)},
-        columns=names(report.columns, report.heads, titles),
+        columns=columns_of,
+        axes=listed(map(axis, report.columns)),
+        base=columns_of.get(report.baseline or (), ""),
         figure=min(figures) if len(figures) == 1 else "figures",
         each=f"Figures: {shown}." if len(figures) > 1 else "",
     )
@@ -88,10 +92,8 @@ def titled(title: str, about: str) -> str:
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind, in reading order: `means`, `differences`, `paper`.
-
-    A table without content is omitted; so are the means of a single row with comparisons, because
-    `differences` includes them.
+    """Return the tables by kind, in reading order: `means`, `differences`, `paper`; without empty
+    ones and, because `differences` includes them, the means of a single row with comparisons.
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}
@@ -112,9 +114,9 @@ def means(report: Report) -> Grid:
         caption = _caption(report, "A row is a way to train.")
         return _best_bold(report, by_cell(report, rows, ["mean"], title(report, MEANS), caption))
     left, columns, rows_of = len(labels.heads), report.heads, report.by_row
-    axes = f"Rows: {_axes(labels.keys)}. Columns: {_axes(report.columns)}."
+    axes = f"Rows: {listed(map(axis, labels.keys))}. Columns: {labels.axes}."
     has_stars = any(comparison.is_significant for comparison in comparisons_of([report]))
-    stars = f"*: differs from {_base(report)}, p (Holm) below {LEVEL}." if has_stars else ""
+    stars = f"*: differs from {labels.base}, p (Holm) below {LEVEL}." if has_stars else ""
     best = {
         (number, left + columns.index(column))
         for number, (row, cells) in enumerate(rows_of.items())
@@ -147,19 +149,8 @@ def _best_bold(report: Report, grid: Grid) -> Grid:
     return grid._replace(bold=bold, bold_is=f"the best mean{same}")
 
 
-def _base(report: Report) -> str:
-    """Return the baseline's name."""
-    return labels_of(report).columns[report.baseline or ()]
-
-
-def _axes(keys: Iterable[str]) -> str:
-    return listed(map(axis, keys))
-
-
 def _caption(report: Report, *sentences: str) -> str:
-    """Return these sentences, what dev has chosen, what the figures are, and the numbers of
-    examples, by corpus if they differ.
-    """
+    """Return these sentences, what dev has chosen, the figures, and the numbers of examples."""
     among = report.chosen_among
     chosen = f"Beside the baseline, of up to {among} settings the best one on dev."
     firsts = [(cell.runs[0], cell.size) for cell in report.cells]
@@ -182,7 +173,7 @@ def by_cell(
     """Return a table with a row for each cell, with these figures; empty columns are left out."""
     labels = labels_of(report)
     texts = [[*labels.rows[cell.row], labels.columns[cell.column], *each] for cell, each in rows]
-    keys = [*labels.heads, _axes(report.columns)]
+    keys = [*labels.heads, labels.axes]
     grid = Grid(title, [*keys, *heads], texts, len(keys), caption)
     columns = range(grid.left, len(grid.heads))
     return without(grid, {c for c in columns if not any(row[c] for row in grid.rows)})
@@ -190,6 +181,7 @@ def by_cell(
 
 def differences(report: Report) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
+    labels = labels_of(report)
     tests = [comparison.test for comparison in comparisons_of([report])]
     has_smallest = any(test and test.detectable is not None for test in tests)
     rows = [
@@ -200,13 +192,13 @@ def differences(report: Report) -> Grid:
     ]
     caption = _caption(
         report,
-        f"A row is a way to train; the difference is to {_base(report)}, in points, above 0 if "
+        f"A row is a way to train; the difference is to {labels.base}, in points, above 0 if "
         "the row is better.",
         ABOUT_TESTS,
         ABOUT_SMALLEST if has_smallest else "",
         "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
     )
-    what = title(report, f"{MEANS}, and its difference to {_base(report)}")
+    what = title(report, f"{MEANS}, and its difference to {labels.base}")
     grid = by_cell(report, rows, ["mean", *TESTED, ERRORS], what, caption)
     return _best_bold(report, grid)._replace(spare=(ERRORS, SMALLEST, "p"))
 

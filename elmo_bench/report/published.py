@@ -44,9 +44,8 @@ def is_of_the_paper(run: Run) -> bool:
 def paper_corpus(run: Run) -> str:
     """Return the paper's corpus if the run has another, or less of it; "" if it has the same."""
     title = str(_content()["corpora"].get(run.task, {}).get("title", ""))
-    if not is_of_the_paper(run):
-        return title
-    return "" if _has_all(run, {"fraction": 1}) else f"all of {title}"
+    less = "" if _has_all(run, {"fraction": 1}) else f"all of {title}"
+    return less if is_of_the_paper(run) else title
 
 
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:

@@ -14,7 +14,6 @@ from .names import name, task_titles
 from .table import MIXED, Cell, Report, is_measured, report
 
 ELMO = ("elmo.", "finetune.")  # prefixes of the settings that are selected on dev
-ON_TEST = "on test, the baseline and the best other setting on dev"
 
 
 def select(
@@ -48,7 +47,8 @@ def select(
         # The report on dev includes these runs and already has the note on different code.
         notes = [note for note in on_test.notes if not note.startswith(MIXED)]
         notes = [*_not_chosen(on_dev, best), *notes]
-        among, title = max(map(len, alternatives)), titled(title, ON_TEST)
+        title = titled(title, "on test, the baseline and the best other setting on dev")
+        among = max(map(len, alternatives))
         reports.append(replace(on_test, title=title, chosen_among=among, notes=notes))
     return reports
 

@@ -109,9 +109,7 @@ def reach(scales: Sequence[Scale], level: float) -> float:
 
 
 def with_power(test: Test, comparisons: int) -> Test:
-    """Return a test of FEWEST runs a side or more with its power, corrected for this number of
-    comparisons.
-    """
+    """Return a test of FEWEST runs a side or more with its power among so many comparisons."""
     smallest = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
     return test._replace(detectable=min(max(smallest), 1.0))
 

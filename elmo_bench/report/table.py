@@ -133,9 +133,7 @@ class Report:
         return {row: cells for row, cells in rows.items() if len(cells) > 1 or row not in lending}
 
     def is_best(self, cell: Cell, row: Key | None = None) -> bool:
-        """Whether a cell's mean is the highest of its task in a row (default: its own), unless all
-        are equal.
-        """
+        """Whether a cell's mean is the highest of its task in a row (its own), if not all are."""
         cells = self.by_row.get(cell.row if row is None else row, {}).values()
         means = [each.mean for each in cells if each.runs[0].task == cell.runs[0].task]
         return bool(means) and cell.mean == max(means) > min(means)

@@ -30,9 +30,7 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
 
 
 def values(run: Run, keys: Sequence[str]) -> Key:
-    """Return a run's settings under dotted keys; NOTHING for a key that it lacks or that has no
-    effect in it.
-    """
+    """Return a run's settings under dotted keys; NOTHING for one that it lacks or that is idle."""
     return tuple(NOTHING if key in run.idle else run.settings.get(key, NOTHING) for key in keys)
 
 
