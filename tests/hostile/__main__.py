@@ -8,14 +8,12 @@ import argparse
 import logging
 import multiprocessing
 import os
-import signal
 import tempfile
 import time
 import warnings
 from collections import Counter
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -23,7 +21,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from rich.console import Console
 from rich.table import Table
 
-from .judge import BAD, OUTCOMES, case_of, expected, judged, limited, write
+from .judge import BAD, OTHER, OUTCOMES, case_of, expected, judged, limited, write
 from .rows import ROWS
 
 PATIENCE = 120  # seconds in which a worker must have read a case
@@ -36,7 +34,6 @@ def main() -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--minutes", type=float, default=1.0, help="how long, in all")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once")
     parser.add_argument("--row", choices=ROWS, help="the row of one case")
     parser.add_argument("--case", type=int, default=0, help="its number")
     given = parser.parse_args()
@@ -51,62 +48,56 @@ def main() -> int:
         if verdict.outcome in BAD:
             ROWS[given.row].read(path)  # again, for its traceback
         return int(verdict.outcome in BAD)
-    counts, found = fuzz(given.seed, given.jobs, time.monotonic() + 60 * given.minutes)
+    counts, found = fuzz(given.seed, time.monotonic() + 60 * given.minutes)
     show(console, counts)
     for (name, outcome, cause), cases in found.items():
         console.print(f"--row {name} --case {cases[0]} ({len(cases)}): {outcome}: {cause}")
     return int(bool(found))
 
 
-def fuzz(seed: int, jobs: int, until: float) -> tuple[dict[str, Counter[str]], Found]:
-    """Let workers read the rows' cases in turn, each a part of them, and count the outcomes."""
+def fuzz(seed: int, until: float) -> tuple[dict[str, Counter[str]], Found]:
+    """Let a worker read the rows' cases in turn, and another go on where one has died or hangs;
+    count the outcomes.
+    """
     counts: dict[str, Counter[str]] = {name: Counter() for name in ROWS}
     found: Found = {}
-    workers: dict[Connection, tuple[Any, tuple[str, int], float]] = {}
-    starts = [*range(jobs)]
-    while starts or workers:
-        while starts and time.monotonic() < until:
-            ours, theirs = multiprocessing.Pipe(duplex=False)
-            arguments = (seed, starts.pop(), jobs, until, theirs)
-            process = multiprocessing.get_context("fork").Process(target=_work, args=arguments)
-            process.start()
-            theirs.close()
-            workers[ours] = process, ("", 0), time.monotonic()
-        starts = [] if time.monotonic() >= until else starts
-        heard = wait([*workers], timeout=1)
-        for results, (process, (name, number), since) in [*workers.items()]:
-            verdict = None
-            if results in heard:
-                try:
-                    name, number, verdict = results.recv()
-                except EOFError:
-                    process.join()
-                    del workers[results]
-                    if not process.exitcode:
-                        continue
-                    verdict = ("other exception", f"the process died: {process.exitcode}")
-                    starts.append(number + jobs)
-                else:
-                    workers[results] = process, (name, number), time.monotonic()
-            elif time.monotonic() - since > PATIENCE:
-                os.kill(process.pid, signal.SIGKILL)
-            if verdict:
-                counts[name][verdict[0]] += 1
-                if verdict[0] in BAD:
-                    found.setdefault((name, *verdict), []).append(number)
+    name, number = "", 0
+
+    def count(verdict: tuple[str, str]) -> None:
+        counts[name][verdict[0]] += 1
+        if verdict[0] in BAD:
+            found.setdefault((name, *verdict), []).append(number)
+
+    while time.monotonic() < until:
+        ours, theirs = multiprocessing.Pipe(duplex=False)
+        arguments = (seed, number, until, theirs)
+        worker = multiprocessing.get_context("fork").Process(target=_work, args=arguments)
+        worker.start()
+        theirs.close()
+        try:
+            while ours.poll(PATIENCE):
+                name, number, verdict = ours.recv()
+                if verdict:
+                    count(verdict)
+            worker.kill()
+        except EOFError:  # it has ended
+            pass
+        worker.join()
+        if worker.exitcode:
+            count((OTHER, f"the process died: {worker.exitcode}"))
+        number += 1
     return counts, found
 
 
-def _work(seed: int, first: int, step: int, until: float, results: Connection) -> None:
+def _work(seed: int, number: int, until: float, results: Connection) -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    number = first
     while time.monotonic() < until:
         for row in ROWS.values():
-            for case_number in range(number, number + row.weight * step, step):
+            for case_number in range(number, number + row.weight):
                 results.send((row.name, case_number, None))
                 with tempfile.TemporaryDirectory() as folder, limited():
                     case = case_of(row, seed, case_number)
@@ -114,7 +105,7 @@ def _work(seed: int, first: int, step: int, until: float, results: Connection) -
                 results.send((row.name, case_number, tuple(verdict)))
             if time.monotonic() > until:
                 break
-        number += max(row.weight for row in ROWS.values()) * step
+        number += max(row.weight for row in ROWS.values())
 
 
 def show(console: Console, counts: dict[str, Counter[str]]) -> None:
