@@ -281,9 +281,9 @@ def pairs(count: int, most: int) -> Int[Tensor, "2 P"]:
     >>> pairs(4, 2).tolist()
     [[1, 2, 2, 3, 3], [0, 0, 1, 1, 2]]
     """
-    distances = torch.arange(most, 0, -1)
-    later, place = (torch.arange(count)[:, None] >= distances).nonzero(as_tuple=True)
-    return torch.stack([later, later - distances[place]])
+    distances = np.arange(most, 0, -1)
+    later, place = (np.arange(count)[:, None] >= distances).nonzero()
+    return torch.from_numpy(np.stack([later, later - distances[place]]))
 
 
 def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:
