@@ -41,8 +41,7 @@ class Processes:
         already. Raises OSError or EOFError if the server does not start.
         """
         forkserver.set_forkserver_preload([__name__, *(modules or ())])
-        with _server_environment(environment):
-            forkserver.ensure_running()
+        _start_server(environment)
         process = multiprocessing.get_context("forkserver").Process(
             target=become, args=(command, environment, output, modules is not None)
         )
@@ -94,17 +93,16 @@ class Processes:
                 signal.signal(kind, handler)
 
 
-@contextlib.contextmanager
-def _server_environment(environment: Mapping[str, str]) -> Iterator[None]:
-    """In the block, have what the server gets when it starts: the environment of the commands,
-    which a library may read when it is imported. It ignores Ctrl-C.
+def _start_server(environment: Mapping[str, str]) -> None:
+    """Start the server, unless it runs, with the environment of the commands, which a library may
+    read when it is imported. It ignores Ctrl-C.
     """
     paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
     imports = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONSAFEPATH": "1"}
     ours, handler = {**os.environ}, signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         _set_environment({**environment, **imports})
-        yield
+        forkserver.ensure_running()
     finally:
         _set_environment(ours)
         signal.signal(signal.SIGINT, handler)
