@@ -50,7 +50,7 @@ def become(command, cwd, env, files):
     os.environ.clear()
     os.environ.update(env)
     sys.path += filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
-    sys.argv, sys.orig_argv = command, [sys.executable, *command]
+    sys.argv = command
     runpy.run_path(command[0], run_name="__main__")
 
 

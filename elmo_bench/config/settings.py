@@ -62,8 +62,8 @@ class Optimizer(Section):
 class Task(Section):
     name: Text
     title: Text
-    data: Annotated[str, MinLen(1), "a module such as tasks.ner.data"]
-    suffix: Annotated[str, MinLen(1), "the end of a file's name"]
+    data: Text  # a module such as tasks.ner.data
+    suffix: Text
     monitor: Text
     monitor_title: Text
     batch_size: Count

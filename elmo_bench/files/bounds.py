@@ -1,7 +1,5 @@
 """Types of settings with their bounds, for the signatures of constructors and for
 `elmo_bench/config/settings.py`, which checks what a config gives them.
-
-A string in an `Annotated` describes the valid values if the type alone does not.
 """
 
 from collections.abc import Collection
@@ -21,9 +19,9 @@ Share = Annotated[Number, Gt(0), Le(1)]  # above 0, at most 1
 Positive = Annotated[Number, Gt(0)]
 NotNegative = Annotated[Number, Ge(0)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
-Text = Annotated[str, MinLen(1), "a text"]
-File = Annotated[str, MinLen(1), "a file"]
-Folder = Annotated[str, MinLen(1), "a folder"]
+Text = Annotated[str, MinLen(1)]
+File = Text
+Folder = Text
 
 
 def one_of(key: str, value: object, choices: Collection[object]) -> None:
