@@ -112,16 +112,16 @@ def _write_vectors(
     with Bars() as bars:
         bar = bars.add_task("encoder", total=ends[-1])
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
-            on_host = vectors.to("cpu", getattr(torch, dtype)).contiguous()
-            for number, of_sentence in zip(numbers, on_host.unbind(1), strict=True):
+            on_host = vectors.to("cpu", getattr(torch, dtype)).contiguous().numpy()
+            for number, of_sentence in zip(numbers, on_host.swapaxes(0, 1), strict=True):
                 sentence = sentences[number]
                 stored = of_sentence[:, : len(sentence)]
-                if not stored.isfinite().all():
+                if not np.isfinite(stored).all():
                     raise FloatingPointError(
                         f"the encoder's layers of {' '.join(sentence)[:80]!r} are not finite in "
                         f"{dtype}"
                     )
-                for file, layer in zip(files, stored.numpy(), strict=True):
+                for file, layer in zip(files, stored, strict=True):
                     file.seek(HEADER + row * ends[number])
                     file.write(layer.data)
                 bars.advance(bar, len(sentence))
