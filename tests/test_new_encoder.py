@@ -109,7 +109,7 @@ def test_its_checkpoint(composed, tmp_path):
     files = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out.jsonl"]
     predict(composed("job=predict", checkpoint, "encoder=ngrams", *files))
     assert len(json.loads((tmp_path / "out.jsonl").read_text())["tags"]) == 4
-    with pytest.raises(ValueError, match=r"trained with encoder=ngrams, .* give encoder=NAME and"):
+    with pytest.raises(ValueError, match=r"trained with encoder=ngrams, .* give encoder=OPTION"):
         evaluate(composed("job=evaluate", checkpoint))
 
 
