@@ -33,7 +33,8 @@ def build_tables(settings: Mapping[str, Any], command: str = "") -> tuple[list[R
             chosen, lacking = (matching(each, table) for each in (runs, failed))
             unfinished |= {run.folder for run in lacking}
             if not chosen:
-                log.info("no run matches its conditions: table %s is left out", title)
+                if title:
+                    log.info("no run matches its conditions: table %s is left out", title)
                 continue
             reports += reports_of(chosen, lacking, title, table)
         except ValueError as error:
