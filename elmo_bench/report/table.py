@@ -40,6 +40,7 @@ from .published import published
 RANKS: dict[Hashable, int] = {NOTHING: 0, "none": 1, "top": 3, "all": 5}  # numbers 2, others 4
 NO_BASELINE = "no baseline run in this row; move the keys that differ from `rows` to `columns`"
 MIXED = "runs of different code"
+NAMED = 3  # a note names up to so many cells, and counts the others
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,11 @@ def _compared(report: Report) -> tuple[list[Cell], list[str]]:
                 shown = name(report.keys, cell.key, titles)
                 flaws[f"no test, since {why}"][f"{shown} ({folder})" if folder else shown] = None
         cells.append(cell)
-    return cells, sorted(f"{'; '.join(about)}: {why}" for why, about in flaws.items())
+    notes = []
+    for why, about in flaws.items():
+        more = f" and {len(about) - NAMED} more" if len(about) > NAMED else ""
+        notes.append(f"{'; '.join([*about][:NAMED])}{more}: {why}")
+    return cells, sorted(notes)
 
 
 def software(runs: Iterable[Run]) -> str:
