@@ -28,7 +28,7 @@ class Comparison(NamedTuple):
     error_reduction: float | None  # share of the baseline's errors; None if it makes none
     test: Test | None = None  # None if the runs' examples cannot be compared; `flaw` says why
     p_holm: float | None = None  # corrected for all comparisons of its family
-    family: int = 0  # number of comparisons that p_holm is corrected for
+    family: int | None = None  # number of comparisons that p_holm is corrected for
     question: Question | None = None  # what is compared, which another table may ask, too
     flaw: Flaw | None = None
 
