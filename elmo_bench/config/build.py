@@ -39,16 +39,14 @@ class Parts(NamedTuple):
 
 def parts(cfg: DictConfig, files: Mapping[str, Path] | None = None) -> Parts:
     """Build all parts of a run; `files` is its corpus by split, where that has been found."""
-    mixes, examples = elmo(cfg), data(cfg, files)
-    examples.vocab, word_vectors = vocab(cfg, examples)
-    task_model = model(cfg, examples.vocab, word_vectors, mixes)
-    return Parts(mixes, examples, word_vectors, module(cfg, task_model, examples.vocab))
+    mixes, task_data = elmo(cfg), data(cfg, files)
+    task_data.vocab, word_vectors = vocab(cfg, task_data)
+    task_model = model(cfg, task_data.vocab, word_vectors, mixes)
+    return Parts(mixes, task_data, word_vectors, module(cfg, task_model, task_data.vocab))
 
 
 def elmo(cfg: DictConfig) -> Elmo:
-    """Build the mixes over the encoder; `encoder=none` has no layers, and `elmo.mix=none` reads
-    none.
-    """
+    """Build the mixes over the encoder: none for `encoder=none` and for `elmo.mix=none`."""
     chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm")}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
     settings["finetune"] = cfg.finetune.name != "none"

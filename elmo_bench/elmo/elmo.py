@@ -93,19 +93,19 @@ class Elmo(nn.Module):
             self.encoder.eval()  # a frozen encoder has no dropout
         return self
 
-    def forward(self, mask: Bool[Tensor, "B T"], given: Any = None) -> ElmoVectors:
+    def forward(self, mask: Bool[Tensor, "B T"], inputs: Any = None) -> ElmoVectors:
         """Return the vectors for each place, (B, T, D); D is 0 for a place without a mix.
 
-        `mask` is true at words; `given` is the output of `prepare`, or the `Layers` of a store.
+        `mask` is true at words; `inputs` is the output of `prepare`, or the `Layers` of a store.
         """
-        layers = self._layers(given, mask.shape[1]) if self.mixes else None
+        layers = self._layers(inputs, mask.shape[1]) if self.mixes else None
         return ElmoVectors(*(self._at(place, layers, mask) for place in PLACES))
 
-    def _layers(self, given: Any, length: int) -> Float[Tensor, "L B T D"]:
-        if isinstance(given, Layers):
-            return given.layers
+    def _layers(self, inputs: Any, length: int) -> Float[Tensor, "L B T D"]:
+        if isinstance(inputs, Layers):
+            return inputs.layers
         with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
-            return self.encoder(given, self.chosen)[:, :, :length]
+            return self.encoder(inputs, self.chosen)[:, :, :length]
 
     def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:
         if place not in self.mixes:

@@ -89,9 +89,9 @@ class LayerStore:
         """Return the layers of a batch of sentences; 0 after the end of a sentence."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         starts = [self.starts[tuple(sentence)] if sentence else 0 for sentence in sentences]
-        places = np.arange(lengths.max(initial=0))
-        is_word = places < lengths[:, None]
-        rows = torch.from_numpy(np.where(is_word, np.array(starts)[:, None] + places, 0))
+        positions = np.arange(lengths.max(initial=0))
+        is_word = positions < lengths[:, None]
+        rows = torch.from_numpy(np.where(is_word, np.array(starts)[:, None] + positions, 0))
         layers = torch.stack([tensor[rows] for tensor, _ in self._mapped])
         layers[:, torch.from_numpy(~is_word)] = 0
         return layers

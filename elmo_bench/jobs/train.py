@@ -130,10 +130,9 @@ def _content(
 def _measure(
     cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
 ) -> dict[str, float]:
-    """Return and log the best epoch's figures on dev (`dev/...`) and test (`test/...`), if it
-    exists.
+    """Return and log the best epoch's figures on dev (`dev/...`) and test (`test/...`).
 
-    Writes the counts of both splits, and the predictions for test (for dev without a test file).
+    Writes the counts of each split, and the predictions for test (for dev without a test file).
     Raises ValueError if no epoch was scored on dev.
     """
     if not getattr(trainer.checkpoint_callback, "best_model_path", None):
@@ -150,7 +149,7 @@ def _measure(
         if split == "dev":
             figures = trainer.validate(module, data, ckpt_path="best", verbose=False)[0]
         else:
-            figures = trainer.test(module, data, verbose=False)[0]
+            figures = trainer.test(module, data, verbose=False)[0]  # the same weights
         metrics |= {k: float(v) for k, v in figures.items() if k.startswith(("dev/", "test/"))}
         if trainer.is_global_zero:
             folder, examples = Path(cfg.run_dir), data.examples[split]

@@ -50,7 +50,7 @@ class Backbone(nn.Module):
 
     def read_elmo(self, tokens: Tokens) -> ElmoVectors:
         """Return ELMo_k for both places."""
-        given = tokens.elmo
-        if given is None and tokens.sentences is not None:
-            given = self.elmo.prepare(tokens.sentences)
-        return self.elmo(tokens.mask, given)
+        inputs = tokens.elmo
+        if inputs is None and tokens.sentences is not None:
+            inputs = self.elmo.prepare(tokens.sentences)
+        return self.elmo(tokens.mask, inputs)

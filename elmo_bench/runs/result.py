@@ -35,8 +35,7 @@ def write_result(
     choices: Mapping[str, str] | None = None,
     inputs: Mapping[str, str] | None = None,
 ) -> None:
-    """Write `result.json`, completely or not at all: the metrics, the config, the versions and the
-    commit.
+    """Write `result.json`, completely or not at all: metrics, config, versions and commit.
 
     `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
     and so are the inputs unless they are given. Raises FloatingPointError for a metric that is not

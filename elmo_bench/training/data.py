@@ -177,6 +177,7 @@ def _stored(store: LayerStore, sentences: Sequence[Sequence[str]]) -> Layers:
 def _check(
     split: str, examples: Sequence[Example], path: Path, labels: set[str], owner: str
 ) -> None:
+    """Raise ValueError for a split without examples, or with labels that their `owner` lacks."""
     if not examples:
         raise ValueError(f"{path}: the {split} file has no examples")
     for example in examples:

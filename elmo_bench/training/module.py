@@ -207,6 +207,7 @@ class TaskModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": settings}
 
     def _elsewhere(self) -> dict[str, Tensor]:
+        """Return the weights that checkpoints omit, by their names in a checkpoint."""
         if not self.encoder_is_elsewhere:
             return {}
         weights = self.elmo.encoder.state_dict()
