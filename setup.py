@@ -1,7 +1,7 @@
 """What pyproject.toml cannot say: a wheel holds conf/ as elmo_bench/conf, and a library in C that
 is built where a compiler is at hand.
 
-Without the library all numbers are the same to the last digits, and the biLM is slower
+Without the library numbers are the same but for the last digits, and the biLM is slower
 (`elmo_bench/encoders/bilm/pointwise.py`).
 """
 

@@ -30,9 +30,9 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
     """Return the layers of four subwords, the model's blocks, and what runs after the last block,
     such as a final norm.
 
-    The blocks are the first list of modules with one for each layer above the embeddings that run
-    in this order; there are none if there is no such list. Raises ValueError for a model without a
-    vector for each subword.
+    The blocks are the list of modules with one for each layer above the embeddings that run in this
+    order; there are none if there is no such list, or several side by side. Raises ValueError for a
+    model without a vector for each subword.
     """
     done: list[nn.Module] = []
     hooks = [
@@ -44,10 +44,12 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
         handle.remove()
     if not layers or any(x is None or x.shape != (1, 4, layers[0].shape[-1]) for x in layers):
         raise ValueError(f"{type(model).__name__} does not return one vector per subword")
-    lists = (each for each in model.modules() if isinstance(each, nn.ModuleList))
-    for blocks in (each for each in lists if len(each) == len(layers) - 1):
-        if [module for module in done if module in {*blocks}] == [*blocks]:
-            return layers, [*blocks], done[done.index(blocks[-1]) + 1 :]
+    lists = [each for each in model.modules() if isinstance(each, nn.ModuleList)]
+    lists = [each for each in lists if len(each) == len(layers) - 1]
+    lists = [each for each in lists if [one for one in done if one in {*each}] == [*each]]
+    if lists and {*lists} <= {*lists[0].modules()}:  # XLM has a list for each part of its blocks
+        blocks = [*lists[0]]
+        return layers, blocks, done[done.index(blocks[-1]) + 1 :]
     return layers, [], []
 
 
