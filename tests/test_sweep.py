@@ -328,14 +328,13 @@ def test_each_run_gets_its_share_of_the_gpus(monkeypatch, n_jobs, visible, slots
 def test_settings_that_cannot_be(sweep):
     with pytest.raises(CompactHydraException, match=r"hydra.sweep.subdir cannot be changed"):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
-    with pytest.raises(CompactHydraException, match=r"n_jobs=0, but it must be 1 or more"):
-        launcher_of(0)
-    with pytest.raises(CompactHydraException, match=r"prefix='srun: No closing quotation"):
-        launcher_of(1, "'srun")
-    with pytest.raises(
-        CompactHydraException, match=r"prefix=no_srun -n 1, but there is no command"
+    for n_jobs, prefix, said in (
+        (0, "", "n_jobs=0, but it must be 1 or more"),
+        (1, "'srun", "prefix='srun: No closing quotation"),
+        (1, "no_srun -n 1", "prefix=no_srun -n 1, but there is no command"),
     ):
-        launcher_of(1, "no_srun -n 1")
+        with pytest.raises(CompactHydraException, match=said):
+            launcher_of(n_jobs, prefix)
 
 
 @pytest.mark.parametrize("name", SWEEPS)

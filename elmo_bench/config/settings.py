@@ -157,9 +157,14 @@ class Adapt(BiLmTraining):
     seed: Seed
 
 
-class Encoder(Section, extra="allow"):  # encoder=none may stand beside settings of others
+class Encoder(Section):
     name: Text
     dir: Folder | None = None
+    # encoder=none may stand beside settings of others.
+    options: Any = None
+    weights: Any = None
+    model: Any = None
+    vectors: Any = None
 
 
 class Schedule(Section):
@@ -184,6 +189,12 @@ class Trainer(Section):
     limit_test_batches: Batches = None
     accumulate_grad_batches: Count = 1
     fast_dev_run: Literal[False] = False  # trainer=smoke also keeps and tests a checkpoint
+
+
+class Logger(Section):
+    csv: dict | None = None
+    tensorboard: dict | None = None
+    wandb: dict | None = None
 
 
 class Run(Section):
@@ -216,7 +227,7 @@ class Run(Section):
     encoder: Encoder
     schedule: Schedule
     trainer: Trainer
-    logger: dict[str, dict | None] | None = None
+    logger: Logger | None = None
 
 
 class Table(Section):
@@ -260,6 +271,12 @@ class BiLmSizes(Section):
     num_highway: Annotated[int, Ge(0), Le(64)]
     char_dim: Size
     directions: Directions
+
+
+class BiLmOptimizer(Section):
+    name: Text
+    dense: dict
+    sparse: dict
 
 
 class TextFiles(Section):
@@ -313,7 +330,7 @@ JOBS: dict[str, type[Run]] = {
         out=Folder,
         pretrain=Pretraining,
         bilm=BiLmSizes,
-        bilm_optimizer=dict,
+        bilm_optimizer=BiLmOptimizer,
         text=TrainingText,
     ),
     "probe": run(probe=Probes),

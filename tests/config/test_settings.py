@@ -20,6 +20,9 @@ WRONG = [
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
     ("task.monitor=f2", "task.monitor=f2, but it must be precision, recall or f1"),
     ("fraction=0", "fraction=0, but it must be greater than 0"),
+    ("+logger.foo.bar=1", "there is no setting logger.foo; "),
+    ("+encoder.foo=1 encoder=none", "there is no setting encoder.foo; "),
+    ("+bilm_optimizer.foo=1 job=pretrain", "there is no setting bilm_optimizer.foo; "),
     ("logger.csv=3", "logger.csv=3, but it must be {KEY:VALUE}"),
     (
         "outputs_dir=2024",
