@@ -47,8 +47,8 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
             as many, at least ten.
         given: must be empty or None, since the files are ours.
 
-    Raises ValueError for an unknown task, a `size` below 1 or above the number of stories, or a
-    file in `given`.
+    Raises ValueError for an unknown task, a `size` below 1 or above the number of stories, an empty
+    `root`, or a file in `given`.
 
     """
     for split in filter(given.get, given):
@@ -57,6 +57,8 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
         )
     one_of("task.name", task, FORMATS)
     form = FORMATS[task]
+    if not root:  # else the files would stand in the working folder
+        raise ValueError("data.files.root must be a folder, but it is empty")
     if not 1 <= size <= form.most:
         raise ValueError(f"data.size={size}, but it must be from 1 to {form.most} stories")
     packed = Path(__file__).with_name(f"{form.stories}.json.xz").read_bytes()

@@ -51,6 +51,7 @@ def test_a_size_takes_the_first_stories(task: str, tmp_path: Path) -> None:
     [
         ({"task": "pos"}, "task.name=pos, but it must be ner, srl, coref, snli, squad, sst5 or lm"),
         ({"dev": "mine"}, "data.files.dev=mine, but data=sample has its own"),
+        ({"root": ""}, "data.files.root must be a folder, but it is empty"),
     ],
 )
 def test_errors_name_what_is_allowed(settings, said, tmp_path: Path) -> None:
