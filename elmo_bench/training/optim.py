@@ -107,7 +107,7 @@ class WeightAverage(Callback):
         get_ema_multi_avg_fn(decay)(averages, weights, self.steps)
 
     @torch.no_grad()
-    def on_validation_start(self, *_: Any) -> None:
+    def _swap(self, *_: Any) -> None:
         """Exchange weights and average by value, since layers hold on to the memory of their
         weights.
         """
@@ -116,11 +116,12 @@ class WeightAverage(Callback):
             weight.copy_(self.average[name])
             self.average[name].copy_(held)
 
-    on_validation_end: Any = on_validation_start
+    on_validation_start: Any = _swap
+    on_validation_end: Any = _swap
 
     def on_fit_end(self, *_: Any) -> None:
         """Leave the average in the model, and evaluate weights loaded from now on unchanged."""
-        self.on_validation_start()
+        self._swap()
         self.weights, self.average, self.resumed = {}, {}, {}
 
     def on_save_checkpoint(
