@@ -27,8 +27,6 @@ LINES = b"one\ntwo\nthree\nfour\n"
 UMASK = os.umask(0)
 os.umask(UMASK)
 DOWNLOADED, SPLITS = ["snli", "squad1", "sst", "wikigold", "wnut17"], ("train", "dev", "test")
-
-
 MEMBERS = ("trees/train.txt", "../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt")
 
 

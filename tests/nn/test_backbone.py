@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.nn import Backbone, BiLstm, Words, WordsChars, tokens, variational_dropout
+from elmo_bench.nn import Backbone, BiGru, BiLstm, Words, WordsChars, tokens, variational_dropout
 from elmo_bench.text import Vocab
 
 VOCAB = Vocab(["the", "cat"], ["O"])
@@ -87,6 +87,11 @@ def test_lstm_equals_torch_on_packed_sequences():
     torch.testing.assert_close(*gradients)
     mask[2] = False
     assert lstm(x, mask)[2].abs().sum() == 0
+
+
+def test_a_gru_starts_small():
+    parameters = BiGru(input_size=3, hidden_size=40).parameters()
+    assert all(each.abs().max() <= (0.1 if each.dim() > 1 else 0) for each in parameters)
 
 
 def test_variational_dropout():
