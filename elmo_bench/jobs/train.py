@@ -17,7 +17,7 @@ from elmo_bench.config.task_format import task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
-    GOES_ON,
+    LAST_CHECKPOINT,
     Result,
     about,
     as_baseline,
@@ -66,13 +66,14 @@ def train(cfg: DictConfig) -> dict[str, float]:
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     inputs.checked_vector_files(cfg)  # raises its error before the biLM is adapted
     files, asked = inputs.files(cfg), cfg  # `cfg` may get an adapted biLM
-    last = begin(cfg, files) if is_first() else goes_on_from(cfg, files)
+    resumed_from = begin(cfg, files) if is_first() else goes_on_from(cfg, files)
     cfg = _seeded(cfg)
     parts = build.parts(cfg, inputs.by_split(files))
     parameters = count_parameters(parts.module)
     parts.module.content = _content(cfg, asked, parts, parameters)
     epoch_lines = EpochLines(f"dev/{cfg.task.monitor}", started)
-    step_checkpoint = StepCheckpoint(Path(cfg.run_dir, GOES_ON), minutes=cfg.fit.save_minutes)
+    last_path = Path(cfg.run_dir, LAST_CHECKPOINT)
+    step_checkpoint = StepCheckpoint(last_path, minutes=cfg.fit.save_minutes)
     with wandb_logger.ending("wandb" in (cfg.get("logger") or ())):
         trainer = hardware.trainer(cfg, [step_checkpoint, *hardware.callbacks(cfg), epoch_lines])
         store = build.store(cfg, parts.elmo, parts.data, trainer.strategy.root_device)
@@ -81,8 +82,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             settings: Any = OmegaConf.to_container(cfg, resolve=True)
             for logger in trainer.loggers:
                 logger.log_hyperparams(settings)
-            with naming_checkpoint(last, step_checkpoint):
-                trainer.fit(parts.module, parts.data, ckpt_path=last, weights_only=True)
+            with naming_checkpoint(resumed_from, step_checkpoint):
+                trainer.fit(parts.module, parts.data, ckpt_path=resumed_from, weights_only=True)
             metrics = _measure(cfg, trainer, parts.module, parts.data)
             # What the encoder took for the layers, in whichever run they were stored.
             encoder = {} if store is None else {"encoder": store.seconds}
@@ -100,7 +101,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             device=device_name(parts.module),
         )
         write_result(result, asked, inputs.choices())
-        Path(cfg.run_dir, GOES_ON).unlink(missing_ok=True)
+        last_path.unlink(missing_ok=True)
         print_result(result, cfg)
     return metrics
 

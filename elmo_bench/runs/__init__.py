@@ -60,7 +60,7 @@ from .read import (
 )
 from .result import Result as Result, write_result as write_result
 from .resume import (
-    GOES_ON as GOES_ON,
+    LAST_CHECKPOINT as LAST_CHECKPOINT,
     about as about,
     begin as begin,
     finished as finished,

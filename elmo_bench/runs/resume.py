@@ -19,10 +19,10 @@ from elmo_bench.files import read_json, remove_scratch, signals, write_json, wri
 from .identity import hash_files, identity_of
 from .read import BEGUN, ENDED, ERROR, readable
 
-GOES_ON = "last.ckpt"
+LAST_CHECKPOINT = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
-LEFT = (GOES_ON, ENDED, "metrics.csv", "best.ckpt", "predictions", "counts", "tensorboard")
+LEFT = (LAST_CHECKPOINT, ENDED, "metrics.csv", "best.ckpt", "predictions", "counts", "tensorboard")
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
 
 
@@ -69,7 +69,7 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     identity = identity_of(cfg, inputs)
     if cfg.resume and (last := last_checkpoint(folder, identity)):
         return last
-    if cfg.resume and (folder / GOES_ON).is_file() and not (folder / ENDED).exists():
+    if cfg.resume and (folder / LAST_CHECKPOINT).is_file() and not (folder / ENDED).exists():
         raise ValueError(
             f"resume=true, but run_dir={folder} contains the last.ckpt of a run with other "
             "settings or files: repeat its command to continue it, choose another folder "
@@ -145,8 +145,8 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
 def last_checkpoint(folder: Path, identity: str) -> Path | None:
     """Return the `last.ckpt` of an unfinished run of this identity in the folder, or None."""
     is_same = read_or_empty(folder / BEGUN).get("identity") == identity
-    can_continue = (folder / GOES_ON).is_file() and not (folder / ENDED).exists()
-    return folder / GOES_ON if is_same and can_continue else None
+    can_continue = (folder / LAST_CHECKPOINT).is_file() and not (folder / ENDED).exists()
+    return folder / LAST_CHECKPOINT if is_same and can_continue else None
 
 
 def finished(folders: Iterable[Path]) -> dict[str, Path]:
