@@ -133,10 +133,10 @@ def _check_table(title: str, table: Mapping[str, Any]) -> None:
 
 
 class Built(NamedTuple):
-    """The reports and the number of failed runs of each table that has runs, by title."""
+    """The reports and the failed runs of each table that has runs, by title."""
 
     by_title: dict[str, list[reports.Report]]
-    failed: dict[str, int]
+    failed: dict[str, list[Run]]
 
     @property
     def every(self) -> list[reports.Report]:
@@ -144,7 +144,8 @@ class Built(NamedTuple):
 
     @property
     def origin(self) -> reports.Origin:
-        return reports.Origin(failed=sum(self.failed.values()))
+        folders = {run.folder for of_title in self.failed.values() for run in of_title}
+        return reports.Origin(failed=len(folders))  # a run may be of several tables
 
 
 def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
@@ -159,9 +160,11 @@ def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
             failed = _matching(unfinished, table)
             if chosen := comparable(_matching(runs, table), table):
                 built.by_title[title] = build.reports_of(chosen, failed, title, table)
-                built.failed[title] = len(failed)
+                built.failed[title] = failed
         except ValueError as error:
             raise ValueError(f"tables.{title}: {error}") from error
+    if settings["tables"] and not built.by_title:
+        raise ValueError(f"runs={settings['runs']}: no run matches the conditions of a table")
     findings = claims.findings(runs, asked, settings["usual"])
     tested = [finding.comparison for finding in findings if finding.comparison]
     tested += reports.comparisons_of(built.every)
@@ -268,7 +271,7 @@ def _block(title: str, table: Mapping[str, Any], corpora: list[str], built: Buil
     missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
     return (
         f"{_markdown(grids, notes)}\n\n{len({run.folder for run in runs}):,} runs, "
-        f"{built.failed[title] or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
+        f"{len(built.failed[title]) or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
         f"The command: `{command}`"
     )
 
