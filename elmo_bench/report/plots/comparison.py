@@ -48,6 +48,7 @@ def _draw(
 ) -> None:
     """Draw a panel for each row, and beside it the differences if there are two columns."""
     titles, whole = labels_of(report).columns, style.figure_title(report, report.cells)
+    row_titles = style.row_titles(report)
     styles = style.looks(titles, report.baseline)
     heights = [len(cells) + 1 for cells in rows.values()]
     panels = part.subplots(len(rows), columns, squeeze=False, sharey="row", height_ratios=heights)
@@ -57,7 +58,7 @@ def _draw(
     for axes, (row, cells), values in zip(panels, rows.items(), figures, strict=True):
         own = style.figure_title(report, cells)
         about = "" if own == whole else f": {own}"
-        axes[0].set_title(style.short(style.row_title(report, row) + about, 100))
+        axes[0].set_title(style.short(row_titles[row] + about, 100))
         axes[0].set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
         axes[0].set_ylim(len(cells) - 0.5, -0.5)
         for y, cell in enumerate(cells):

@@ -54,7 +54,7 @@ def curve(report: Report, quantity: str) -> style.Plot | None:
     tasks, both = names.task_titles(report.runs), (report.rows, report.columns)
     rows, columns = ([key for key in keys if key != quantity] for keys in both)
     keys = dict.fromkeys(key for by_line in curves.values() for key in by_line)
-    labels: dict[Key, str] = names.names(columns, keys, tasks) if columns else {(): ""}
+    titles, labels = names.names(rows, curves, tasks), names.names(columns, keys, tasks)
     baseline = _without(quantity, report.columns, report.baseline) if report.baseline else ()
     looks = style.looks(keys, baseline or None)
     values = {v for by_line in curves.values() for cells in by_line.values() for v in cells}
@@ -64,7 +64,7 @@ def curve(report: Report, quantity: str) -> style.Plot | None:
         cells = [cell for each in by_line.values() for cell in each.values()]
         lines = [_lines(labels[key], looks[key], each, places) for key, each in by_line.items()]
         figure = style.figure_title(report, cells)
-        panels[names.name(rows, row, tasks), figure] = [*chain.from_iterable(lines)]
+        panels[titles[row], figure] = [*chain.from_iterable(lines)]
     axis, ticks, reading = _axis(quantity, places)
     shown = f"{style.figure_title(report, report.cells)} {QUANTITIES[quantity][1]}"
     return _plot(titled(report.title, shown), reading, panels, axis, ticks)
@@ -131,8 +131,9 @@ def learning(report: Report) -> style.Plot | None:
     """Plot the figures on dev after each epoch, a panel for each row; None if no run has any."""
     panels: Panels = defaultdict(list)
     looks, labels = style.looks(report.heads, report.baseline), labels_of(report).columns
+    titles = style.row_titles(report)
     for row, cells in report.by_row.items():
-        key = style.row_title(report, row), style.figure_title(report, cells.values(), "dev")
+        key = titles[row], style.figure_title(report, cells.values(), "dev")
         for column in (column for column in report.heads if column in cells):
             points: dict[int, list[float]] = defaultdict(list)
             for run in cells[column].runs:

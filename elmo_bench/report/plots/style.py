@@ -19,7 +19,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from elmo_bench.files import plain
 
 from ..escape import xml
-from ..names import metric_title, name, task_titles
+from ..names import metric_title, names, task_titles
 from ..page import GENERATOR
 from ..table import Cell, Key, Report
 
@@ -133,8 +133,8 @@ def figure_title(report: Report, cells: Iterable[Cell], split: str = "") -> str:
     return f"{split or report.split} {min(titles) if len(titles) == 1 else 'figure'}"
 
 
-def row_title(report: Report, row: Key) -> str:
-    return name(report.rows, row, task_titles(report.runs))
+def row_titles(report: Report) -> dict[Key, str]:
+    return names(report.rows, report.by_row, task_titles(report.runs))
 
 
 def percents(cell: Cell) -> list[float]:
