@@ -32,7 +32,7 @@ OWN = {".html": f'<!DOCTYPE html>.*"{differences.GENERATOR}"'}  # begins a page 
 TAG = re.compile("O|[BI]-.+")
 # What says which examples a run was measured on, and what is right; job=evaluate reads any split
 # as test.
-SAME = ("task.name", "data.name", "data.labels", "data.read", "task.read.dev", "task.read.test")
+SAME = ("task.name", "data.name", "data.labels", "task.read.dev", "task.read.test")
 # Errors from reading the corpus of a run of another machine.
 NOT_HERE = (ValueError, OSError, ImportError, TypeError, AttributeError, KeyError)
 
@@ -80,7 +80,8 @@ def _run(key: str, folder: Path) -> Run:
 
 def _check_alike(a: Run, b: Run, split: str) -> None:
     """Raise ValueError for the same run twice, or runs of different tasks, corpora or labels."""
-    sides, keys = f"a={a.folder} and b={b.folder}", (*SAME, f"inputs.data.{split}")
+    sides, of_file = f"a={a.folder} and b={b.folder}", f"data.read.{a.task}.{split}"
+    keys = (*SAME, of_file, f"inputs.data.{split}")
     if a.folder.resolve() == b.folder.resolve():
         raise ValueError(f"{sides} are the same run")
     differing = a.settings.items() ^ b.settings.items()
@@ -117,7 +118,8 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     path, digest = inputs.corpus(config, [cfg.split])[cfg.split], f"data.{cfg.split}"
     if runs[0].inputs.get(digest) not in (None, hash_files({digest: path})[digest]):
         raise ValueError(f"{path} is not the file that a={runs[0].folder} was evaluated on")
-    examples = list(reader(config, cfg.split)(path))
+    read_as = "test" if cfg.split == "train" else cfg.split  # job=evaluate alone measures train
+    examples = list(reader(config, read_as, cfg.split)(path))
     if [number_of(example.sentences) for example in examples] != counts.sentences.tolist():
         raise ValueError(f"the corpus does not contain the {len(counts.sentences):,} examples")
     answers = [[example.gold for example in examples]]

@@ -155,6 +155,7 @@ def test_a_corpus_that_is_not_there_or_another(made, root):
     """Numbers without words, and why."""
     folders = made("a", [0]), made("b", [])
     change(folders[1], lambda run: run["config"]["task"].update(read={"train": {"min_tokens": 3}}))
+    change(folders[1], lambda run: run["config"]["data"].update(read={"ner": {"train": {"a": 1}}}))
     found = compared(*folders, root, "data.files.test=nowhere.txt")
     assert re.match("Words and predictions are omitted, since .*nowhere.txt", found.note)
     assert [row[0] for row in difference.examples(found).rows] == ["1"]
