@@ -20,7 +20,7 @@ from torch import Tensor
 
 from elmo_bench.config import encoders, hardware
 from elmo_bench.elmo import ScalarMix
-from elmo_bench.encoders import Encoder, encode, forget_words
+from elmo_bench.encoders import Encoder, encode_each, forget_words
 from elmo_bench.encoders.vectors_file import HDF5, is_vectors, write_vectors
 from elmo_bench.files import Bars, check_output, sole
 from elmo_bench.text import chunks, read_sentences
@@ -110,9 +110,11 @@ def _pieces(
         progress.update(bar, advance=sum(map(len, islice(sentences, done))))
         for piece in chunks(sentences, 8 * cfg.batch_tokens):
             forget_words(encoder)  # a killed run goes on with a chunk, and gives the same vectors
-            encoded = encode(encoder, piece, batch_tokens=cfg.batch_tokens)
-            yield [_stored(cfg, take(layers), k) for k, layers in enumerate(encoded, done + 1)]
-            progress.update(bar, advance=sum(map(len, piece)))
+            arrays = {}  # so that the encoder's device holds the layers of one batch
+            for number, layers in encode_each(encoder, piece, batch_tokens=cfg.batch_tokens):
+                arrays[number] = _stored(cfg, take(layers), done + number + 1)
+                progress.update(bar, advance=len(piece[number]))
+            yield [arrays[number] for number in range(len(piece))]
             done += len(piece)
 
 

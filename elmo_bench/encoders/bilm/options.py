@@ -1,11 +1,12 @@
 """The sizes of a biLM, and the original's `options.json`, which holds them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, Len
-from pydantic import ConfigDict, Strict, ValidationError
+from pydantic import AfterValidator, ConfigDict, Strict, ValidationError
 from pydantic.dataclasses import dataclass
 
 from elmo_bench.files import Size, one_of, read_json, write_json
@@ -13,6 +14,15 @@ from elmo_bench.text.chars import NUM_CHARACTERS, WIDTH
 
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
+
+
+def _in_order(directions: Sequence[Direction]) -> tuple[Direction, ...]:
+    if tuple(directions) not in (DIRECTIONS, DIRECTIONS[:1], DIRECTIONS[1:]):
+        raise ValueError("Input should be [forward], [backward] or [forward,backward]")
+    return tuple(directions)
+
+
+IN_ORDER = AfterValidator(_in_order)
 # Where `options.json` holds a value.
 KEYS = {
     "cell_size": "lstm.dim",
@@ -48,14 +58,7 @@ class Options:
     cell_clip: Clip = 3.0
     projection_clip: Clip = 3.0
     skip_connections: bool = True
-    directions: Annotated[tuple[Direction, ...], Strict(False)] = DIRECTIONS
-
-    def __post_init__(self) -> None:
-        if self.directions not in (DIRECTIONS, DIRECTIONS[:1], DIRECTIONS[1:]):
-            raise ValueError(
-                f"directions={[*self.directions]}, but they must be [forward], [backward] or "
-                "[forward,backward]"
-            )
+    directions: Annotated[tuple[Direction, ...], Strict(False), IN_ORDER] = DIRECTIONS
 
     @classmethod
     def read(cls, path: str | Path) -> "Options":
@@ -104,7 +107,6 @@ def _value(raw: Any, key: str) -> Any:
 def _words(error: ValidationError) -> str:
     """Say what is wrong first, with its key in `options.json`."""
     first = error.errors()[0]
-    if not (place := first["loc"]):  # what `__post_init__` says
-        return first["msg"]
-    key = ".".join([KEYS.get(str(place[0]), str(place[0])), *map(str, place[1:])])
-    return f"{key}={shown(first['input'])}: {first['msg']}"
+    name, *inside = map(str, first["loc"])
+    key = ".".join([KEYS.get(name, name), *inside])
+    return f"{key}={shown(first['input'])}: {first['msg'].removeprefix('Value error, ')}"

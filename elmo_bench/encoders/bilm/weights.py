@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import h5py
 import numpy as np
@@ -22,7 +22,7 @@ from elmo_bench.files import File, atomic, one_of
 
 from ..tensors import check_finite, check_shapes, read_tensors
 from .bilm import BiLm
-from .options import DIRECTIONS, Direction, Options
+from .options import DIRECTIONS, IN_ORDER, Direction, Options
 
 log = logging.getLogger(__name__)
 MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
@@ -74,7 +74,7 @@ def load(
     *,
     pretrained: bool = True,
     precision: Precision = "float32",
-    directions: Sequence[Direction] | None = None,
+    directions: Annotated[Sequence[Direction], IN_ORDER] | None = None,
 ) -> BiLm:
     """Load a biLM from `options.json` and weights (`.hdf5`, `.h5` or `.safetensors`), in float32.
 
