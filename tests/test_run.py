@@ -62,6 +62,7 @@ def run(*arguments, **more):
         process.join(300)
         if process.exitcode is None:
             process.kill()
+            raise TimeoutError(arguments)
         said = [path.read_text() for path in files]
     return subprocess.CompletedProcess(arguments, process.exitcode, *said)
 

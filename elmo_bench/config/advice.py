@@ -40,10 +40,11 @@ REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 
 
 def before(arguments: Sequence[str]) -> list[str]:
-    """Return advice for options that Hydra does not have."""
+    """Return advice for arguments without a key, and for options that Hydra does not have."""
+    keyless = [f"{each} has no key: write KEY{each}" for each in arguments if each.startswith("=")]
     options = [*utils.get_args_parser()._option_string_actions, "--dry-run"]
     given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
-    return [
+    return keyless + [
         f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
         for argument, name in given.items()
         if not any(option.startswith(name) for option in options)

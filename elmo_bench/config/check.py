@@ -223,12 +223,10 @@ def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[
     lines: dict[str, str] = {}
     values = dict(leaves(raw))
     for fault in found:
-        key = fault.key
-        is_ignored = {
-            "extra_forbidden": re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw)),
-            "argument": key.startswith(("embed.", "rnn.")) and key not in given,
-        }
-        if not is_ignored.get(fault.kind):
+        key, kind = fault.key, fault.kind
+        is_read = re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw))
+        is_anothers = key.startswith(("embed.", "rnn.")) and key not in given
+        if not ((kind == "extra_forbidden" and is_read) or (kind == "argument" and is_anothers)):
             while repeated := re.fullmatch(r"\$\{([\w.]+)\}", str(values.get(key))):
                 key = repeated[1]
             lines.setdefault(key, _message(fault, key, values))

@@ -167,7 +167,7 @@ class ProcessLauncher(Launcher):
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
         with self.processes.stopped_by_signals():
             while waiting or running:
-                while waiting and slots:
+                while waiting and slots and not self.processes.stopped:
                     number = waiting.pop(0)
                     if process := self._start(number, slots[0], modules):
                         running[process] = number, slots.pop(0), time.perf_counter()

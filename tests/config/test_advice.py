@@ -48,6 +48,7 @@ def said(arguments: list[str]) -> str:
         ("task=net", "Could not find 'task/net'; the options are coref, ner, snli, squad, srl, s"),
         ("vocab.vectors=~/v.txt", "leave: 'vocab.vectors=\"~/v.txt\"'"),
         ("elmo.mix=[0,1", "elmo.mix=[0,1 cannot be read: a list is [a,b]"),
+        ("=3", "=3 has no key: write KEY=3"),
         ("seed", "seed has no value: write seed=VALUE"),
         ("~seed", "seed is missing: set seed=VALUE"),
         ("~recipe", ""),
