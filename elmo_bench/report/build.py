@@ -94,8 +94,9 @@ def reports_of(
     if failed:
         which = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]
         which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []
-        count = f"{len(failed)} of {len(runs) + len(failed)} runs"
-        reports[0].notes.insert(0, f"{count} failed or did not finish: {', '.join(which)}")
+        count = len({run.identity or run.folder for run in runs}) + len(failed)  # copies are one
+        note = f"{len(failed)} of {count} runs failed or did not finish: {', '.join(which)}"
+        reports[0].notes.insert(0, note)
     return reports
 
 
