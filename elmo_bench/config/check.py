@@ -62,7 +62,7 @@ class Check(Callback):
                 sys.stdout.write("\n".join(lines) + "\n")
                 sys.exit()
             if folder := earlier_run(config):
-                sys.stdout.write(f"continuing in {folder}\n")
+                sys.stdout.write(f"resume=true: this run is in {folder}\n")
                 config.hydra.run.dir = str(folder)
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
 

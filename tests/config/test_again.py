@@ -24,7 +24,7 @@ def test_the_same_command_goes_on_in_the_same_folder(tmp_path):
     assert not (folder / "result.json").exists()
     done = run(*command)
     assert done.returncode == 0, done.stderr
-    assert f"continuing in {folder}" in done.stdout
+    assert f"resume=true: this run is in {folder}\n" in done.stdout
     assert [*tmp_path.glob("outputs/*/*")] == [folder]
     assert not (folder / "last.ckpt").exists()
     metrics = json.loads((folder / "result.json").read_text())["metrics"]
