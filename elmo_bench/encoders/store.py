@@ -91,7 +91,7 @@ class LayerStore:
         starts = [self.starts[tuple(sentence)] if sentence else 0 for sentence in sentences]
         positions = np.arange(lengths.max(initial=0))
         is_word = positions < lengths[:, None]
-        rows = torch.from_numpy(np.where(is_word, np.array(starts)[:, None] + positions, 0))
-        layers = torch.stack([tensor[rows] for tensor, _ in self._mapped])
+        rows = np.where(is_word, np.array(starts, np.int64)[:, None] + positions, 0)
+        layers = torch.stack([tensor[torch.from_numpy(rows)] for tensor, _ in self._mapped])
         layers[:, torch.from_numpy(~is_word)] = 0
         return layers

@@ -40,6 +40,7 @@ WRONG = [
     ("rnn.num_layers=0", "rnn.num_layers=0, but it must be greater than or equal to 1"),
     ("tables={x:{where:a}} job=report", "tables.x.where=a, but it must be {KEY:VALUE}"),
     ("bilm.filters=[[0,2]] job=pretrain", "bilm.filters=[[0,2]], but it must be greater than or"),
+    ("encoder.directions=[]", "encoder.directions=[], but it must be [forward], [backward] or ["),
     ("job=embed", "input is missing: set input=VALUE"),
     ("fit.batch_size=${foo.bar}", "fit.batch_size: Interpolation key 'foo.bar' not found"),
     ("+data.files.valid=a data=files", "there is no setting data.files.valid; did you mean"),
