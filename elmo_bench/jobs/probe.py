@@ -54,12 +54,10 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         "properties": measured,
         "command": typed(HydraConfig.get().overrides.task if HydraConfig.initialized() else []),
     }
-    path = Path(cfg.run_dir, "probe.json")
-    write_json(path, content | code())
+    write_json(path := Path(cfg.run_dir, "probe.json"), content | code())
     Console().print(Terminal(probes_grid([read_probe(path)])))
-    figures = {}
+    figures = {f"{name}/baseline": each["baseline"]["accuracy"] for name, each in measured.items()}
     for name, probed in measured.items():
-        figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]
         for layer, by_seed in enumerate(probed["layers"]):
             figures[f"{name}/{layer}"] = fmean(by_seed["accuracy"])
     return figures

@@ -85,8 +85,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
             with naming_checkpoint(resumed_from, step_checkpoint):
                 trainer.fit(parts.module, parts.data, ckpt_path=resumed_from, weights_only=True)
             metrics = _measure(cfg, trainer, parts.module, parts.data)
-            # What the encoder took for the layers, in whichever run they were stored.
-            encoder = {} if store is None else {"encoder": store.seconds}
+            encoder = {} if store is None else {"encoder": store.seconds}  # in whichever run
     if trainer.is_global_zero:
         count, epochs = len(parts.data.examples["train"]), trainer.current_epoch
         result = Result(

@@ -71,13 +71,7 @@ class Transformer(nn.Module):
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader forks its workers
-        try:
-            from .load import load, naming
-        except ImportError as error:
-            raise ImportError(
-                "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
-            ) from error
+        load, naming = _loader()
         for key, name, kind in (("pooling", pooling, Pooling), ("dtype", dtype, Dtype)):
             if name is not None:
                 one_of(f"encoder.{key}", name, get_args(kind))
@@ -196,3 +190,15 @@ class Transformer(nn.Module):
                 first = number
         if sizes:
             yield first, len(sizes)
+
+
+def _loader() -> tuple[Any, Any]:
+    """Import what reads models, and with it transformers."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader of data forks its workers
+    try:
+        from .load import load, naming
+    except ImportError as error:
+        raise ImportError(
+            "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
+        ) from error
+    return load, naming
