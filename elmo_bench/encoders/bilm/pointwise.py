@@ -28,11 +28,13 @@ log = logging.getLogger(__name__)
 def _load() -> Any:
     """Return the library; None if it was not built, is of another version or of another machine."""
     found = find_spec(f"{__package__}._pointwise")
+    if found is None:
+        return None
     try:
-        library = ctypes.CDLL(found.origin if found else None)
+        library = ctypes.CDLL(found.origin)
         if library.elmo_native_version() != VERSION:
             return None
-    except (AttributeError, OSError, TypeError):
+    except (AttributeError, OSError):
         return None
     size, flag = ctypes.c_int64, ctypes.c_int
     arrays = ctypes.POINTER(ctypes.c_void_p)
