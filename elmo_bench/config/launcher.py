@@ -141,6 +141,8 @@ class ProcessLauncher(Launcher):
         """The configs of all jobs; raises CompactHydraException if any has invalid settings."""
         load = self.hydra_context.config_loader.load_sweep_config
         configs = [load(self.config, [*overrides]) for overrides in job_overrides]
+        if not self.config.get("dry_run"):  # it imports while the settings are checked
+            self.processes.serve(self.environment(None), self._modules(configs))
         if messages := dict.fromkeys(line for config in configs for line in faults(config)):
             raise CompactHydraException("\n".join(messages))
         return configs

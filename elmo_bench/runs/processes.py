@@ -28,6 +28,11 @@ class Processes:
         self.running: dict[Any, BaseProcess] = {}  # by what `connection.wait` waits for
         self.stopped, self.signal = False, 0
 
+    def serve(self, environment: Mapping[str, str], modules: Sequence[str] | None) -> None:
+        """Start the server, unless it runs; it imports these modules meanwhile."""
+        forkserver.set_forkserver_preload([__name__, *(modules or ())])
+        _start_server(environment)
+
     def start(
         self,
         command: Sequence[str],
@@ -40,8 +45,7 @@ class Processes:
         With `modules`, it is a script of Python, which the server forks and which has them imported
         already. Raises OSError or EOFError if the server does not start.
         """
-        forkserver.set_forkserver_preload([__name__, *(modules or ())])
-        _start_server(environment)
+        self.serve(environment, modules)
         process = multiprocessing.get_context("forkserver").Process(
             target=become, args=(command, environment, output, modules is not None)
         )
