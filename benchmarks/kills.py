@@ -118,9 +118,9 @@ def of_vectors(run: Path) -> Left:
 
 
 def of_sweep(run: Path) -> Left:
-    """The outputs of each run of a sweep."""
-    folders = sorted(path.parent for path in run.glob("sweep/**/result.json"))
-    return {folder.name: of_run(folder) for folder in folders}
+    """The outputs of each run of a sweep, which may have begun in another folder."""
+    results = run.glob("sweep/**/result.json")
+    return {json.loads(path.read_text())["identity"]: of_run(path.parent) for path in results}
 
 
 def of_files(run: Path) -> Left:

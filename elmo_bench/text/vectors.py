@@ -81,7 +81,8 @@ def _vectors(
             count += 1
             # Splitting each of two million lines would take half a minute.
             is_other = wanted is not None and line[: line.find(b" ")] not in beginnings
-            if not is_other or line.count(b" ") != blanks:
+            is_cut = line.endswith(b" ")  # without a line feed
+            if not is_other or is_cut or line.count(b" ") != blanks:
                 vector = _parted(line, width, source)
                 width = width or vector.numbers.count(b" ") + 1
                 blanks = line.count(b" ") if blanks < 0 else blanks
