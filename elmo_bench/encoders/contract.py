@@ -16,8 +16,8 @@ class Encoder(Protocol):
     word.
 
     The layers of a sentence do not depend on the other sentences of its batch. Layer 0 is the
-    lowest. Some encoders also have `is_static` and `has_vector` (a table of word vectors) or
-    `forget_words` (it remembers the vectors of words).
+    lowest. Some encoders also have `is_static` and `has_vector` (a table of word vectors),
+    `moves_inputs` (to the device, itself) or `forget_words` (it remembers the vectors of words).
     """
 
     num_layers: int  # L, the number of all layers

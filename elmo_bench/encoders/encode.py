@@ -97,7 +97,9 @@ def encode_batches(
     encoder.eval()
     try:
         for numbers in batches([len(sentence) for sentence in sentences], batch_tokens):
-            inputs = on(device, encoder.prepare([sentences[number] for number in numbers]))
+            inputs = encoder.prepare([sentences[number] for number in numbers])
+            if not getattr(encoder, "moves_inputs", False):
+                inputs = on(device, inputs)
             with torch.no_grad():
                 vectors = encoder(inputs, layers)
             yield numbers, vectors

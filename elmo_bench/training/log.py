@@ -15,7 +15,6 @@ from pytorch_lightning.utilities import rank_zero_only
 from elmo_bench.files import Lines
 
 log = logging.getLogger(__name__)
-BATCH = 3  # the number of a batch in what a hook is given after the trainer
 
 
 def is_first() -> bool:
@@ -53,10 +52,12 @@ class EpochLines(Callback):
         if self.start is None:  # after a look at dev within the epoch
             self.start = time.perf_counter()
 
-    def on_train_batch_end(self, trainer: Trainer, *given: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         if trainer.is_global_zero:
             work = f"epoch {trainer.current_epoch + 1} of at most {trainer.max_epochs}, batch"
-            self.lines.at(work, given[BATCH] + 1, trainer.num_training_batches)
+            self.lines.at(work, batch_idx + 1, trainer.num_training_batches)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._pause()
@@ -66,11 +67,19 @@ class EpochLines(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.lines = Lines()
 
-    def on_validation_batch_end(self, trainer: Trainer, *given: Any) -> None:
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
         if trainer.is_global_zero:
-            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", given[BATCH] + 1, None)
+            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
 
-    on_test_batch_end: Any = on_validation_batch_end
+    on_test_batch_end = on_validation_batch_end
 
     def _pause(self) -> None:
         if self.start is not None:

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from lightning_fabric.utilities import move_data_to_device
 from safetensors.torch import load_file, save_file
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import Encoder, build_store, encode
 from elmo_bench.encoders.transformer import Transformer
 from elmo_bench.jobs.train import train
+from elmo_bench.nn import Tokens
 from tests.encoders import tiny as models
 
 ODD = [
@@ -575,6 +577,16 @@ def test_a_word_is_no_special_piece(encoders):
     tokenizer = encoders("roberta").subwords.tokenizer
     inner = pieces.ids[0, 0, 1 : pieces.sizes[0, 0] - 1].tolist()
     assert not {*inner} & {tokenizer.eos_token_id, tokenizer.pad_token_id}
+
+
+def test_pieces_stay_on_the_host(folders):
+    """Where the model lays them out, when Lightning moves a batch."""
+    inputs = Transformer(model=folders["bert"]).prepare([["a", "b"]])
+    tokens = Tokens(*torch.ones(2, 1, 2), lengths=np.array([2]), elmo=inputs)
+    moved = move_data_to_device(tokens, torch.device("meta"))
+    assert moved.mask.is_meta
+    for some in (moved, moved.cut([0], 1), moved.cut(slice(1), 1)):
+        assert {part.device.type for part in some.elmo} == {"cpu"}
 
 
 def test_sixteen_bits_are_not_fine_tuned(tiny, folders):

@@ -62,9 +62,8 @@ def test_attention_against_loops(mask, values, queries):
 
 
 def test_each_token_may_have_a_mask_of_its_own(mask, values):
-    others = mask[:, None] & ~torch.eye(
-        4, dtype=torch.bool
-    )  # every word but itself, as in self-attention
+    itself = torch.eye(4, dtype=torch.bool)
+    others = mask[:, None] & ~itself  # as in self-attention
     context = attend(values @ values.mT, values, others)
     alone = attend(values[2:, :1] @ values[2:, 1:].mT, values[2:, 1:], mask[2:, None, 1:])
     torch.testing.assert_close(context[2:, :1], alone)
@@ -84,11 +83,8 @@ def test_padding_changes_nothing(mask, values, queries):
 
 
 def test_pooling_against_loops(mask, values):
-    mean, highest, lowest = (
-        masked_mean(values, mask),
-        masked_max(values, mask),
-        -masked_max(-values, mask),
-    )
+    mean, highest = masked_mean(values, mask), masked_max(values, mask)
+    lowest = -masked_max(-values, mask)
     for b, length in enumerate(LENGTHS):
         torch.testing.assert_close(mean[b], values[b, :length].mean(0))
         torch.testing.assert_close(highest[b], values[b, :length].amax(0))

@@ -24,11 +24,8 @@ def written(root: Path, task: str, size: int) -> dict[str, str]:
 def test_same_bytes_even_if_written_at_once(tmp_path: Path) -> None:
     together = tmp_path / "together"
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        jobs = [
-            pool.submit(files, task=task, root=together, size=16)
-            for task in TASKS
-            for _ in range(2)
-        ]
+        twice = [task for task in TASKS for _ in range(2)]
+        jobs = [pool.submit(files, task=task, root=together, size=16) for task in twice]
         for job in jobs:
             job.result()
     for task in TASKS:

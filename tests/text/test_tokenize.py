@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("nltk")
 
-from elmo_bench.text.tokenize import Token, tokenize, tokenize_with_offsets
+from elmo_bench.text.tokenize import tokenize, tokenize_with_offsets
 
 TRICKY = "\"'`“”‘’„«».,;:!?-–—−/~()[]{}<>$£€%&*@#_ \t\n\u00a0\u2009\u200b\x1c\x85aBnt0é字🙂"
 PIECES = [
@@ -74,7 +74,3 @@ def test_tokens(text: str, fine: bool, tokens: str) -> None:
     found = tokenize_with_offsets(text, fine=fine)
     assert "|".join(token.text for token in found) == tokens
     assert fine or [token.text for token in found] == tokenize(text)
-
-
-def test_a_token_unpacks() -> None:
-    assert tokenize_with_offsets(" Hi!") == [Token("Hi", 1, 3), ("!", 3, 4)]

@@ -40,6 +40,12 @@ class Pieces(NamedTuple):
     shares: Float[Tensor, "B W S"]  # weight of a piece in its word's vector; 0: not read here
     mask: Bool[Tensor, "B T"]  # true for words, false for padding
 
+    def to(self, *_: Any, **__: Any) -> "Pieces":
+        """Stay on the host, where `Transformer` lays out what it sends to its device: Lightning
+        would move them there, and each tensor's way back waits for the batch before.
+        """
+        return self
+
 
 @dataclass
 class Subwords:
