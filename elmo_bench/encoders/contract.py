@@ -17,7 +17,8 @@ class Encoder(Protocol):
 
     The layers of a sentence do not depend on the other sentences of its batch. Layer 0 is the
     lowest. Some encoders also have `is_static` and `has_vector` (a table of word vectors),
-    `moves_inputs` (to the device, itself) or `forget_words` (it remembers the vectors of words).
+    `moves_inputs` (to the device, itself), `forget_words` (it remembers the vectors of words) or
+    `reads_joined` (a sentence of `text.joined` is read in one sequence, and has a summary).
     """
 
     num_layers: int  # L, the number of all layers

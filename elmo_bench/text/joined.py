@@ -1,0 +1,36 @@
+"""Several texts as one sentence, for encoders that read them in one sequence, and its summary.
+
+Two words that stand in no text mark them. They are words to everything else: a mix, a store and a
+picture of layers hold for the summary's vector as for any word's.
+"""
+
+from collections.abc import Sequence
+
+# U+FDD0 is a noncharacter, which Unicode keeps for such uses.
+SUMMARY = "\ufdd0summary"  # its vector is that of the whole: [CLS], <s>, a decoder's last piece
+BREAK = "\ufdd0break"  # between two texts; its vector is 0
+
+
+def joined(*texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of texts as one sentence: a summary, then the texts with a break between.
+
+    >>> [word.strip(chr(0xFDD0)) for word in joined(["It", "rains"], ["Wet"])]
+    ['summary', 'It', 'rains', 'break', 'Wet']
+    """
+    words = [word for text in texts for word in (BREAK, *text)]
+    return (SUMMARY, *words[1:])
+
+
+def parted(sentence: Sequence[str]) -> list[list[str]]:
+    """Return the texts of a sentence, without marks.
+
+    >>> parted(joined(["It", "rains"], ["Wet"])), parted(["It"])
+    ([['It', 'rains'], ['Wet']], [['It']])
+    """
+    texts: list[list[str]] = [[]]
+    for word in sentence:
+        if word == BREAK:
+            texts.append([])
+        elif word != SUMMARY:
+            texts[-1].append(word)
+    return texts
