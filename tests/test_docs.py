@@ -228,9 +228,9 @@ def test_examples_of_files(name, reader, count, tmp_path):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_commands_that_convert_columns(tmp_path, end):
+def test_the_command_that_converts_columns(tmp_path, end):
     page = (DOCS / "formats.md").read_text(encoding="utf-8")
-    awk, sed = re.findall("^(?:awk|sed) .*OLD > NEW$", page, re.M)
+    (awk,) = re.findall("^awk .*OLD > NEW$", page, re.M)
     rows = [
         "# id = 1",
         "1\tAda\t_\tB-PER",
@@ -240,8 +240,7 @@ def test_the_commands_that_convert_columns(tmp_path, end):
         "1\tBo\t_\tS-PER",
     ]
     (tmp_path / "OLD").write_bytes(end.join([*rows, ""]).encode())
-    for command in (awk, "mv NEW OLD", sed):
-        subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    subprocess.run(awk, shell=True, cwd=tmp_path, check=True)
     read = [(example.words, example.gold) for example in ner.read(tmp_path / "NEW")]
     assert read == [(("Ada", "Marn", "#"), ["B-PER", "I-PER", "O"]), (("Bo",), ["B-PER"])]
 

@@ -3,6 +3,8 @@ from .conll2012 import (
     MIN_COLUMNS as MIN_COLUMNS,
     NO_WORD as NO_WORD,
     bracket_spans as bracket_spans,
+    is_conll2012 as is_conll2012,
+    name_spans as name_spans,
     read_documents as read_documents,
 )
 from .conllu import read_conllu as read_conllu
@@ -23,7 +25,9 @@ from .sentences import (
     text_files as text_files,
 )
 from .spans import (
+    TAGS as TAGS,
     Span as Span,
+    is_tag as is_tag,
     spans_to_bioul as spans_to_bioul,
     spans_to_iob2 as spans_to_iob2,
     tag_moves as tag_moves,

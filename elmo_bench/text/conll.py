@@ -7,6 +7,7 @@ from reprlib import repr as shown
 from typing import NamedTuple
 
 from .lines import read_lines
+from .spans import is_tag
 
 
 class Row(NamedTuple):
@@ -24,11 +25,13 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     """Yield each block of lines between empty lines, without empty blocks.
 
     A line of only spaces and tabs is empty; one that starts with `-DOCSTART-` begins another
-    document. If a line has a tab, tabs separate its columns, so that a word may be empty or contain
-    a space; otherwise spaces do. Raises ValueError, with file and line, for a line of fewer than
-    two columns, or of another number than the first line.
+    document. A line before the first token of a block that starts with # is a comment, unless its
+    last column is a tag and it has as many columns as other lines. If a line has a tab, tabs
+    separate its columns, so that a word may be empty or contain a space; otherwise spaces do.
+    Raises ValueError, with file and line, for a line of fewer than two columns, or of another
+    number than the first line of a token.
     """
-    width, document = 0, 0
+    document, width = 0, _width(path)
     block: list[Row] = []
     for number, line in chain(read_lines(path), [(0, "")]):
         begins = line.startswith("-DOCSTART-")
@@ -37,9 +40,21 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
                 yield block
             block, document = [], document + begins
             continue
-        columns = line.split("\t") if "\t" in line else [*filter(None, line.split(" "))]
-        width = width or len(columns)
+        columns = _columns(line)
+        is_token = len(columns) == width and is_tag(columns[-1])
+        if line.startswith("#") and not block and not is_token:
+            continue
         if not 2 <= len(columns) == width:
             must = f"the lines before have {width}" if width > 1 else "there must be word and tag"
             raise ValueError(f"{path}:{number}: {len(columns)} columns, but {must}: {shown(line)}")
         block.append(Row(number, columns, document))
+
+
+def _width(path: str | Path) -> int:
+    """Return the number of columns of a file, by its first line that is surely a token."""
+    lines = (line for _, line in read_lines(path) if line.strip(" \t"))
+    return len(_columns(next((x for x in lines if not x.startswith(("#", "-DOCSTART-"))), "")))
+
+
+def _columns(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else [*filter(None, line.split(" "))]

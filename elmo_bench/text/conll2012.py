@@ -15,13 +15,19 @@ from .lines import read_lines
 from .spans import Span
 
 MIN_COLUMNS = 12  # of a sentence without predicates
-_DOCUMENT, _PART, _NUMBER, _WORD, _PARSE, _FIRST_PREDICATE = 0, 1, 2, 3, 5, 11  # columns
+_DOCUMENT, _PART, _NUMBER, _WORD, _PARSE, _NAME, _FIRST_PREDICATE = 0, 1, 2, 3, 5, 10, 11
 _NO_PART = "-1"  # the part in half of OntoNotes 5's documents
 NO_WORD = "[WORD]"  # the word in files that come without text
 
 _GAP = re.compile("[ \t]+")  # words may contain other white space
 _BEGIN = re.compile(r"#begin document \((?P<id>[^()]+)\);?(?: part (?P<part>\d{1,9}))?\s*")
 _CELL = re.compile(r"(?:\((?P<label>[^()*]+))?\*(?P<end>\))?")
+
+
+def is_conll2012(path: str | Path) -> bool:
+    """Whether a file begins with `#begin document`."""
+    first = next((line for _, line in read_lines(path) if line.strip()), "")
+    return first.startswith("#begin document")
 
 
 class Document(NamedTuple):
@@ -146,3 +152,18 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
             f"before its sentence ends at line {sentence[-1].line}"
         )
     return spans
+
+
+def name_spans(sentence: Sequence[Row], path: str | Path) -> list[Span]:
+    """Return the named entities of a sentence, as `bracket_spans` does; a cell may also be `(X)`,
+    or - if it is empty.
+    """
+    return bracket_spans([_with_star(row) for row in sentence], _NAME, path)
+
+
+def _with_star(row: Row) -> Row:
+    cell = row.columns[_NAME]
+    if "*" in cell:  # most cells
+        return row
+    cell = "*" if cell in ("-", "_") else re.sub(r"\(([^()*]+)\)", r"(\1*)", cell)
+    return row._replace(columns=[*row.columns[:_NAME], cell, *row.columns[_NAME + 1 :]])

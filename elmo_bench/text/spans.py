@@ -1,11 +1,16 @@
 """Convert between chunks and tags, with the rules of conlleval.
 
 IOB1 uses B- only for a chunk that directly follows another of its type, IOB2 for the first token of
-every chunk. BIOUL also marks the last token of a chunk (L-) and a chunk of one token (U-).
+every chunk. BIOUL also marks the last token of a chunk (L-) and a chunk of one token (U-); BIOES
+writes E- and S- for these, and BMES M- for I-.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+_TAG = re.compile(r"O|[BIESLUM]-\S+")
+TAGS = "O, B-TYPE or I-TYPE (also E, S, L, U and M, as in BIOES, BIOUL and BMES)"  # for messages
 
 
 class Span(NamedTuple):
@@ -16,19 +21,32 @@ class Span(NamedTuple):
     end: int
 
 
-def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """Return the chunks of IOB1, IOB2 or BIOUL tags.
+def is_tag(text: str) -> bool:
+    """Whether a text is a tag of one of these schemes, all of it visible.
 
-    A chunk begins at B- and U-, and at every change of type.
+    >>> is_tag("S-LOC"), is_tag("LOC"), is_tag("B-")
+    (True, False, False)
+    """
+    return _TAG.fullmatch(text) is not None and text.isprintable()
+
+
+def tags_to_spans(tags: Sequence[str]) -> list[Span]:
+    """Return the chunks of IOB1, IOB2, BIOUL, BIOES or BMES tags.
+
+    A chunk begins at B-, U- and S-, after L- and E-, and at every change of type.
 
     >>> tags_to_spans(["I-ORG", "B-ORG", "O"])
     [Span(label='ORG', start=0, end=0), Span(label='ORG', start=1, end=1)]
+    >>> tags_to_spans(["B-ORG", "E-ORG", "S-ORG"])
+    [Span(label='ORG', start=0, end=1), Span(label='ORG', start=2, end=2)]
     """
     spans: list[Span] = []
     open_label, previous, start = None, "O", 0
     for position, tag in enumerate([*tags, "O"]):
         prefix, _, label = tag.partition("-")
-        begins = prefix in ("B", "U") or previous in ("L", "U") or label != open_label
+        begins = (
+            prefix in ("B", "U", "S") or previous in ("L", "U", "E", "S") or label != open_label
+        )
         if open_label is not None and (prefix == "O" or begins):
             spans.append(Span(open_label, start, position - 1))
             open_label = None

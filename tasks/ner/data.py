@@ -1,4 +1,5 @@
-"""Named entity recognition in CoNLL-2003 format: word in the first column, IOB tag in the last.
+"""Named entity recognition in columns, as in CoNLL-2003: word in the first, tag in the last; or in
+CoNLL-2012 format (OntoNotes), which has names in column 11.
 
 Training needs `read`, `collate` and `write`. The other functions are for other jobs: `relabel` for
 job=evaluate, `read_predictions` for job=score, `parse` and `render` for job=predict.
@@ -6,9 +7,9 @@ job=evaluate, `read_predictions` for job=score, `parse` and `render` for job=pre
 Axes: B batch, T tokens.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -20,16 +21,23 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import (
+    TAGS,
     Row,
     Span,
     Vocab,
+    is_conll2012,
+    is_tag,
+    name_spans,
     paired,
     read_blocks,
+    read_documents,
     spans_to_bioul,
     spans_to_iob2,
     tags_to_spans,
     words_of,
 )
+
+WORD = 3  # column of CoNLL-2012
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class Example:
     words: tuple[str, ...]
     entities: tuple[Span, ...]
     source: str
-    document: int = 0  # number in the file
+    document: int | str = 0  # number in the file, or name
 
     units = "document", "sentence"
 
@@ -70,17 +78,31 @@ class Batch(NamedTuple):
     tags: Int[Tensor, "B T"]
 
 
-def read(path: Path) -> Iterator[Example]:
+def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     """Yield the sentences of a file.
 
-    Raises ValueError, with file and line, for a wrong number of columns, an empty word, a word with
-    a space, or a tag that is not O, B-TYPE or I-TYPE (a TYPE has no spaces and no characters that
-    cannot be seen).
+    With `annotated`, a document in CoNLL-2012 format of which no part has a name is left out; its
+    parts must follow one another. Raises ValueError, with file and line, for a wrong number of
+    columns, an empty word, a word with a space, or a tag of another form than `TAGS` (a TYPE has no
+    spaces and no characters that cannot be seen).
     """
+    if is_conll2012(path):
+        for _, parts in groupby(_of_conll2012(path), lambda sentence: sentence.document):
+            sentences = list(parts)
+            if not annotated or any(sentence.entities for sentence in sentences):
+                yield from sentences
+        return
     for rows in read_blocks(path):
         words, tags = _words(path, rows), [row.columns[-1] for row in rows]
         source, document = f"{path}:{rows[0].line}", rows[0].document
         yield Example(words, tuple(tags_to_spans(tags)), source, document)
+
+
+def _of_conll2012(path: Path) -> Iterator[Example]:
+    for document in read_documents(path):
+        for rows in document.sentences:
+            words, names = tuple(row.columns[WORD] for row in rows), name_spans(rows, path)
+            yield Example(words, tuple(names), f"{path}:{rows[0].line}", document.id)
 
 
 def _words(path: Path, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -89,8 +111,8 @@ def _words(path: Path, rows: Sequence[Row]) -> tuple[str, ...]:
         if not word or " " in word:  # `write` could not write it
             wrong = f"word {word!r}, but a word must not be empty or contain spaces"
             raise ValueError(f"{path}:{number}: {wrong}")
-        if not re.fullmatch(r"O|[BI]-\S+", tag) or not tag.isprintable():
-            wrong = f"tag {shown(tag)}, but a tag must be O, B-TYPE or I-TYPE"
+        if not is_tag(tag):
+            wrong = f"tag {shown(tag)}, but a tag must be {TAGS}"
             raise ValueError(f"{path}:{number}: {wrong}")
     return tuple(row.columns[0] for row in rows)
 

@@ -114,6 +114,13 @@ def test_two_and_four_columns_are_the_same_corpus(corpora, split, sentences, ent
     assert (len(official), sum(len(spans) for _, spans in official)) == (sentences, entities)
 
 
+def test_comments_of_multiconer_are_no_words(corpora):
+    examples = list(ner.read(corpora / "ner" / "multiconer2.en-dev.conll"))
+    counts = len(examples), sum(len(each.words) for each in examples)
+    assert counts == (871, 13_323)
+    assert sum(len(each.entities) for each in examples) == 1296
+
+
 def test_counts_of_ewt_and_ontogum(corpora):
     """The figures of the corpora's READMEs."""
     examples = list(srl.read(corpora / "srl" / "ewt.test.gold_conll.gz"))
@@ -158,6 +165,11 @@ def test_the_test_set_of_ontonotes_is_read(corpora, tmp_path):
         shutil.copyfileobj(archive, file)
     counts = Counter(bool(example.predicate) for example in srl.read(path))
     assert (counts.total(), counts[True]) == (25_624, 24_462)
+    # With names: those of Chiu and Nichols (2016), without the New Testament.
+    named = list(ner.read(path, annotated=True))
+    counts = len(named), sum(len(each.words) for each in named)
+    assert counts == (8262, 152_728)
+    assert sum(len(each.entities) for each in named) == 11_257
 
 
 @pytest.mark.slow

@@ -1,25 +1,25 @@
 """Reads corpora for probing: sentences with labels of words for each property."""
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_bench.text import (
+    TAGS,
     Row,
-    bracket_spans,
+    is_conll2012,
+    is_tag,
+    name_spans,
     read_blocks,
     read_conllu,
     read_documents,
-    read_lines,
     spans_to_iob2,
     tags_to_spans,
 )
 
 FORM, UPOS = 1, 3  # columns of CoNLL-U
-WORD, POS, LEMMA, FRAME, NAME = 3, 4, 6, 7, 10  # of CoNLL-2012
+WORD, POS, LEMMA, FRAME = 3, 4, 6, 7  # of CoNLL-2012
 ABSENT = ("_", "-")  # empty cells
-BEGIN = "#begin document"  # of CoNLL-2012
 
 
 class Sentence(NamedTuple):
@@ -44,7 +44,7 @@ def read(path: str | Path) -> Iterator[Sentence]:
     if ".conllu" in Path(path).suffixes:
         for rows in read_conllu(path):
             yield Sentence([row.columns[FORM] for row in rows], {"pos": _column(rows, UPOS)})
-    elif next((line for _, line in read_lines(path) if line.strip()), "").startswith(BEGIN):
+    elif is_conll2012(path):
         for document in read_documents(path):
             yield from (_of_conll2012(rows, path) for rows in document.sentences)
     else:
@@ -53,20 +53,12 @@ def read(path: str | Path) -> Iterator[Sentence]:
 
 def _of_conll2012(rows: Sequence[Row], path: str | Path) -> Sentence:
     pairs = [(row.columns[LEMMA], row.columns[FRAME]) for row in rows]
-    entities = [_with_star(row) for row in rows]
     labels: dict[str, list[Any]] = {
         "pos": _column(rows, POS),
-        "entity": spans_to_iob2(bracket_spans(entities, NAME, path), len(rows)),
+        "entity": spans_to_iob2(name_spans(rows, path), len(rows)),
         "sense": [None if "-" in pair else pair for pair in pairs],
     }
     return Sentence([row.columns[WORD] for row in rows], labels)
-
-
-def _with_star(row: Row) -> Row:
-    """Rewrite the name column as `bracket_spans` expects: (X) as (X*), and an empty cell as *."""
-    cell = re.sub(r"\((?P<type>[^()*]+)\)", r"(\g<type>*)", row.columns[NAME])
-    columns = [*row.columns[:NAME], "*" if cell in ABSENT else cell, *row.columns[NAME + 1 :]]
-    return row._replace(columns=columns)
 
 
 def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
@@ -78,15 +70,13 @@ def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
 
 
 def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
-    """Return IOB2 tags from IOB1 or IOB2; None for all words if the sentence has no tags."""
+    """Return IOB2 tags from any scheme; None for all words if the sentence has no tags."""
     cells = [row.columns[column] for row in rows]
     if all(cell in ABSENT for cell in cells):
         return [None] * len(cells)
     for row, cell in zip(rows, cells, strict=True):
-        if not re.fullmatch("O|[BI]-.+", cell) or not cell.isprintable():
-            raise ValueError(
-                f"{path}:{row.line}: tag {cell!r}, but a tag must be O, B-TYPE or I-TYPE"
-            )
+        if not is_tag(cell):
+            raise ValueError(f"{path}:{row.line}: tag {cell!r}, but a tag must be {TAGS}")
     return spans_to_iob2(tags_to_spans(cells), len(cells))
 
 
