@@ -20,12 +20,14 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from scipy.stats import rankdata
 
-from elmo_bench.report.significance import by_cluster, figure, largest_p, unpaired_scales
+from elmo_bench.report.significance import by_cluster, largest_p, unpaired_scales
+from elmo_bench.runs import figure
 
 RUNS = ((2, 2), (3, 3), (5, 5), (10, 10), (10, 5), (5, 2), (10, 2))
 LEVELS = (0.05, 0.0025)
-Counts = Float[np.ndarray, "R N S 4"]
+Counts = Float[np.ndarray, "R N S M"]
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
 
@@ -46,9 +48,11 @@ def bimodal(rng: np.random.Generator, shape: tuple[int, int], low: float) -> np.
 
 @dataclass(frozen=True)
 class Setting:
-    """A simulation; deviations and the difference are in logits of the probability to be right."""
+    """A simulation; deviations and the difference are in logits of the probability to be right, for
+    Pearson's and Spearman's correlation in -2 log of the noise of what is predicted.
+    """
 
-    metric: str = "accuracy"  # or f1, or "mean of 3" F1
+    metric: str = "accuracy"  # or f1, "mean of 3" F1, macro_f1, matthews, pearson, spearman
     examples: int = 200
     runs: tuple[int, int] = (3, 3)
     skill: float = 0.0  # standard deviation between runs of a system
@@ -102,8 +106,16 @@ def _system(
         skill[:alike] = setting.shared * other_skill[:alike] + rest * skill[:alike]
     lower = 5 * (rng.random((runs, 1)) < setting.collapsed)
     taste = _by_cluster(rng, setting, setting.taste)
-    chance = 1 / (1 + np.exp(-(0.8 + setting.skill * skill - lower + ease + taste)))
-    if setting.metric == "accuracy":
+    logits = 0.8 + setting.skill * skill - lower + ease + taste
+    chance = 1 / (1 + np.exp(-logits))
+    if setting.metric in LABELLED:
+        label = gold > 2  # one in five
+        counts = LABELLED[setting.metric](label, label ^ (rng.random(chance.shape) > chance))
+    elif setting.metric in ("pearson", "spearman"):
+        noisy = gold + np.exp(-logits / 2) * rng.normal(size=logits.shape)
+        sides = (rankdata(each, axis=-1) for each in (gold, noisy))
+        counts = moments(*(sides if setting.metric == "spearman" else (gold, noisy)))
+    elif setting.metric == "accuracy":
         right = (rng.random(chance.shape) < chance).astype(float)
         counts = np.stack([right, np.ones_like(right)] * 2, -1)[:, :, None]
     else:
@@ -120,6 +132,20 @@ def _chunks(rng: np.random.Generator, gold: np.ndarray, chance: np.ndarray) -> n
     right, wrong = rng.binomial(gold, chance), rng.binomial(2, 0.3 * (1 - chance))
     whole = np.broadcast_to(gold, right.shape)
     return np.stack([right, whole, right, right + wrong], -1).astype(float)
+
+
+def moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    x = np.broadcast_to(x, y.shape)
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], -1)[:, :, None].astype(float)
+
+
+def _macro(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    gold = np.broadcast_to(gold, predicted.shape)
+    sides = [(gold, predicted), (~gold, ~predicted)]
+    return np.stack([np.stack([x & y, x, x & y, y], -1) for x, y in sides], 2).astype(float)
+
+
+LABELLED = {"matthews": moments, "macro_f1": _macro}
 
 
 def p_of(setting: Setting, seed: int) -> float:
@@ -147,6 +173,10 @@ PROCESSES = {
     "both differ, accuracy": BOTH,
     "both differ, F1": BOTH_F1,
     "both differ, mean of three F1": replace(BOTH, metric="mean of 3"),
+    "both differ, macro F1": replace(BOTH, metric="macro_f1"),
+    "both differ, Matthews": replace(BOTH, metric="matthews"),
+    "both differ, Pearson": replace(BOTH, metric="pearson"),
+    "both differ, Spearman": replace(BOTH, metric="spearman"),
     "both differ, 30 examples": replace(BOTH_F1, examples=30),
     "both differ, 48 unequal clusters": replace(BOTH_F1, clusters=48, alike=False),
     "6 documents, seeds hardly differ": Setting("f1", clusters=6, skill=0.05, taste=1.0),

@@ -176,8 +176,8 @@ def _text(example: Any, answers: Sequence[Any]) -> list[str]:
 def in_words(answer: Any, words: Sequence[str]) -> list[str]:
     """Return gold or predicted labels as texts.
 
-    `answer` is a class, an answer, several answers, IOB2 tags (shown as chunks), other tags of
-    words, or clusters of mentions.
+    `answer` is a class or number, an answer, several answers, IOB2 tags (shown as chunks), other
+    tags of words, or clusters of mentions.
 
     >>> in_words(["B-PER", "I-PER", "O", "B-LOC"], ["Ann", "Lee", "in", "Rome"])
     ['PER: Ann Lee', 'LOC: Rome']
@@ -186,8 +186,8 @@ def in_words(answer: Any, words: Sequence[str]) -> list[str]:
     >>> in_words("neutral", ["Rain"])
     ['neutral']
     """
-    if isinstance(answer, str):
-        return [answer]
+    if isinstance(answer, str | float):
+        return [str(answer)]
     if hasattr(answer, "text"):
         return [str(answer.text)]
     if all(isinstance(item, str) for item in answer):

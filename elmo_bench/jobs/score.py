@@ -28,6 +28,7 @@ def check(cfg: DictConfig) -> dict[str, float]:
     read_predictions = required(task_format(cfg), "read_predictions", "job=score")
     predicted = read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}
+    labels |= {one for one in predicted if isinstance(one, str)}  # which gold may lack
     metric = build.instantiate(cfg.task.metric)(sorted(labels))
     metric.update(predicted, [example.gold for example in gold])
     return {name: float(value) for name, value in metric.compute().items()}

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_bench.runs import Counts, Run, read_counts, short
+from elmo_bench.runs import Counts, Run, figure, read_counts, short
 
-from .significance import LEVEL, Test, compare, figure, holm, with_power
+from .significance import LEVEL, Test, compare, holm, with_power
 
 # The runs of both sides, in any order, the metric and the split.
 Question = tuple[frozenset[frozenset[str]], str, str]
@@ -121,7 +121,7 @@ def _incomparable(runs: Sequence[Run], counts: Sequence[Counts | None], split: s
         for why, ours, theirs in (
             ("are different", each.sentences, first.sentences),
             ("are grouped differently", each.groups, first.groups),
-            ("differ in what is right", each.rows[..., 1], first.rows[..., 1]),
+            ("differ in what is right", each.rows[..., 1::6], first.rows[..., 1::6]),
         ):
             if not np.array_equal(ours, theirs):
                 both = f"{short(run.folder)}, {short(runs[0].folder)}"

@@ -13,13 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from elmo_bench.files import counted_noun, plain
-from elmo_bench.runs import NOTHING, Run, distinguishing, portable, short, text, values
+from elmo_bench.runs import F1, NOTHING, Run, distinguishing, figure, portable, short, text, values
 
 from .grid import Grid
 from .grids import points
 from .names import metric_title, name, task_titles
 from .page import html
-from .significance import figure
 from .writers import Terminal, html_table
 
 SIDES = ("A", "B")
@@ -53,13 +52,22 @@ class Difference(NamedTuple):
         return f"{task_titles([run])[run.task]} on {corpus}: where two runs differ"
 
 
-def scores(rows: Float[np.ndarray, "N S 4"]) -> Float[np.ndarray, " N"]:
+def scores(rows: Float[np.ndarray, "N S M"]) -> Float[np.ndarray, " N"]:
     """Return the figure of each example: the mean over its scores of F1, which is 1 where there is
     nothing to find and nothing is predicted.
 
+    A correlation is of all examples, so each has 1 less the distance of what is predicted from what
+    is right, as a share of the range of what is right: 0 for a wrong label.
+
     >>> scores(np.array([[[0.0, 0, 0, 0]], [[0, 0, 0, 2]], [[1, 2, 1, 1]]])).round(2).tolist()
     [1.0, 0.0, 0.67]
+    >>> scores(np.array([[[1.0, 5, 4, 25, 16, 20]], [[1, 1, 1, 1, 1, 1]]])).tolist()
+    [0.75, 1.0]
     """
+    if rows.shape[-1] != F1:
+        gold, predicted = rows[..., 1::6], rows[..., 2::6]
+        distances = abs(predicted - gold) / np.maximum(np.ptp(gold, axis=0), 1e-9)
+        return np.asarray(1 - distances.max(-1).mean(-1))
     is_counted = rows[..., 1::2].any(-1)
     return np.asarray(np.where(is_counted, figure(rows[..., None, :]), 1.0).mean(-1))
 

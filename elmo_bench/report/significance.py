@@ -1,13 +1,11 @@
 """Significance test that generalises over examples and seeds, its power, and Holm's correction, for
 corpus-level figures.
 
-A figure is the mean over S scores of the harmonic mean of two ratios of sums over examples: F1 has
-one score, the CoNLL coreference figure three, and accuracy uses the same ratio twice. An example is
-therefore four counts for each score: numerator and denominator of recall, then of precision. The
-tested quantity is the reported one, the mean over runs of each run's figure.
+An example is M numbers for each of S scores, whose sums give the figure: F1, accuracy, or a
+correlation (`elmo_bench/runs/counts.py`). The tested quantity is the reported one, the mean over
+runs of each run's figure.
 
-Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S scores, *P any
-leading axes.
+Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S scores, M numbers.
 """
 
 import math
@@ -18,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 from jaxtyping import Float, Int
+
+from elmo_bench.runs import F1, figure
 
 LEVEL, POWER = 0.05, 0.8
 FEWEST = 5  # runs a side; with fewer there is no star and no verdict (docs/statistics.md)
@@ -42,14 +42,15 @@ class Test(NamedTuple):
     difference: float
     scales: tuple[Scale, ...]  # the first is of all variances; the one that says least decides
     p: float | None  # two-sided
-    interval: tuple[float, float]  # 95 %; excludes 0 if p is below 0.05; clipped to [-1, 1]
+    interval: tuple[float, float]  # 95 %; excludes 0 if p is below 0.05; clipped to ±`most`
     examples: int
     clusters: int
     runs: tuple[int, int]
     unit: str = "cluster"  # what a cluster is, such as "document"
-    # Smallest true difference found with 80 % power, at most 1; Bonferroni over all comparisons.
-    # None with fewer than FEWEST runs a side: rough, and nothing is decided.
+    # Smallest true difference found with 80 % power, at most `most`; Bonferroni over all
+    # comparisons. None with fewer than FEWEST runs a side: rough, and nothing is decided.
     detectable: float | None = None
+    most: float = 1.0  # the largest difference there is; of correlations 2
 
     @property
     def is_preliminary(self) -> bool:
@@ -57,21 +58,9 @@ class Test(NamedTuple):
         return min(self.runs) < FEWEST
 
 
-def figure(sums: Float[np.ndarray, "*P S 4"]) -> Float[np.ndarray, "*P"]:
-    """Return the mean over scores of 2rp / (r + p), a fraction of 1; 0 without counts."""
-    recall, precision = np.moveaxis(_ratio(sums[..., ::2], sums[..., 1::2]), -1, 0)
-    return np.asarray(_ratio(2 * recall * precision, recall + precision).mean(-1))
-
-
-def _ratio(
-    part: Float[np.ndarray, "*P"], whole: Float[np.ndarray, "*P"]
-) -> Float[np.ndarray, "*P"]:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
-
-
 def compare(
-    ours: Float[np.ndarray, "R N S 4"],
-    theirs: Float[np.ndarray, "Q N S 4"],
+    ours: Float[np.ndarray, "R N S M"],
+    theirs: Float[np.ndarray, "Q N S M"],
     clusters: Int[np.ndarray, " N"] | None = None,
 ) -> Test:
     """Test the difference between two systems' runs on the same examples, given by their counts.
@@ -89,15 +78,16 @@ def compare(
     difference = float(figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean())
     runs = len(ours), len(theirs)
     scales = unpaired_scales(ours, theirs) if min(runs) > 1 else (_of_models(ours, theirs),)
-    half = reach(scales, LEVEL)
+    half, most = reach(scales, LEVEL), 1.0 if ours.shape[-1] == F1 else 2.0
     return Test(
         difference=difference,
         scales=scales,
         p=largest_p(difference, scales) if min(runs) > 1 else None,
-        interval=(max(difference - half, -1.0), min(difference + half, 1.0)),
+        interval=(max(difference - half, -most), min(difference + half, most)),
         examples=num_examples,
         clusters=ours.shape[1],
         runs=runs,
+        most=most,
     )
 
 
@@ -111,12 +101,12 @@ def reach(scales: Sequence[Scale], level: float) -> float:
 def with_power(test: Test, comparisons: int) -> Test:
     """Return a test of FEWEST runs a side or more with its power among so many comparisons."""
     smallest = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
-    return test._replace(detectable=min(max(smallest), 1.0))
+    return test._replace(detectable=min(max(smallest), test.most))
 
 
 def by_cluster(
-    counts: Float[np.ndarray, "R N S 4"], clusters: Int[np.ndarray, " N"]
-) -> Float[np.ndarray, "R C S 4"]:
+    counts: Float[np.ndarray, "R N S M"], clusters: Int[np.ndarray, " N"]
+) -> Float[np.ndarray, "R C S M"]:
     """Sum the counts of each cluster, in the order of the clusters' numbers."""
     numbers, positions = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(counts), len(numbers), *counts.shape[2:]))
@@ -125,7 +115,7 @@ def by_cluster(
     return sums
 
 
-def without_each(counts: Float[np.ndarray, "R C S 4"]) -> Float[np.ndarray, "R C"]:
+def without_each(counts: Float[np.ndarray, "R C S M"]) -> Float[np.ndarray, "R C"]:
     """Return each run's figure with each cluster left out."""
     return figure(counts.sum(1, keepdims=True) - counts)
 
@@ -138,7 +128,7 @@ def covariance(without: Float[np.ndarray, "R C"]) -> Float[np.ndarray, "R R"]:
 
 
 def unpaired_scales(
-    ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]
+    ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q C S M"]
 ) -> tuple[Scale, Scale, Scale]:
     """Return the scale of all variances if each system has its own seeds, that without the
     examples', and Welch's over the runs alone.
@@ -163,7 +153,7 @@ def unpaired_scales(
     return _scale(*runs, of_examples), _scale(*runs), _scale(*welch)
 
 
-def _of_models(ours: Float[np.ndarray, "R C S 4"], theirs: Float[np.ndarray, "Q C S 4"]) -> Scale:
+def _of_models(ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q C S M"]) -> Scale:
     """Return the scale of the difference between these trained models on new examples."""
     change = without_each(ours).mean(0) - without_each(theirs).mean(0)
     return _scale((float(covariance(change[None])[0, 0]), ours.shape[1] - 1))

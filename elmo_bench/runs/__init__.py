@@ -6,8 +6,10 @@ from .archive import (
 )
 from .code import code as code
 from .counts import (
+    F1 as F1,
     Counts as Counts,
     counted as counted,
+    figure as figure,
     number_of as number_of,
     read_counts as read_counts,
 )

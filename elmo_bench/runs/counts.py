@@ -1,6 +1,13 @@
-"""`counts/SPLIT.npz`: the counts of a run's metric for each example.
+"""`counts/SPLIT.npz`: the counts of a run's metric for each example, and the score that their sums
+give.
 
-Axes: N examples, S scores.
+A score is the mean over S scores. One of them is F1, the harmonic mean of two ratios, given by four
+counts: numerator and denominator of recall, then of precision (accuracy has the same ratio twice).
+Or it is a correlation, given by six moments of x, what is right, and y, what is predicted: the sums
+of 1, x, y, xx, yy, xy, for each of K variables, one by one (K is 1 but for the correlation of
+labels: one variable a label, 0 or 1). Its covariances are added up, and so are its variances.
+
+Axes: N examples, S scores, M = 4 or 6K, *P any leading axes.
 """
 
 import hashlib
@@ -15,16 +22,48 @@ from jaxtyping import Float, Int, UInt
 
 from elmo_bench.files import read_arrays
 
+F1, MOMENTS = 4, 6  # numbers of an example, of a score of each kind
+ROUNDING = 1e-12  # share of a sum of squares
+
 
 class Counts(NamedTuple):
     """Rows in the order of the corpus's file, with a hash of each example's sentences and the
     number of its cluster.
     """
 
-    rows: Float[np.ndarray, "N S 4"]
+    rows: Float[np.ndarray, "N S M"]
     sentences: UInt[np.ndarray, " N"]
     groups: Int[np.ndarray, " N"]
     unit: str = "cluster"  # what a cluster is, such as "document"
+
+
+def figure(sums: Float[np.ndarray, "*P S M"]) -> Float[np.ndarray, "*P"]:
+    """Return the mean over scores of 2rp / (r + p), from 0 to 1, or of a correlation, from -1 to 1;
+    0 without counts or variance.
+    """
+    if sums.shape[-1] == F1:
+        recall, precision = np.moveaxis(_ratio(sums[..., ::2], sums[..., 1::2]), -1, 0)
+        scores = _ratio(2 * recall * precision, recall + precision)
+    else:
+        n, x, y, xx, yy, xy = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, MOMENTS), -1, 0)
+        varied = _variance(n, x, xx) * _variance(n, y, yy)
+        scores = _ratio((n * xy - x * y).sum(-1), np.sqrt(varied))
+    return np.asarray(scores.sum(-1) / max(scores.shape[-1], 1))
+
+
+def _ratio(
+    part: Float[np.ndarray, "*P"], whole: Float[np.ndarray, "*P"]
+) -> Float[np.ndarray, "*P"]:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _variance(
+    n: Float[np.ndarray, "*P K"], x: Float[np.ndarray, "*P K"], xx: Float[np.ndarray, "*P K"]
+) -> Float[np.ndarray, "*P"]:
+    """Return n² times the variance; 0 if that is only rounding."""
+    whole = (n * xx).sum(-1)
+    variance = whole - (x * x).sum(-1)
+    return np.where(variance > ROUNDING * whole, variance, 0.0)
 
 
 def counted(path: Path) -> list[str]:
@@ -43,11 +82,12 @@ def read_counts(path: Path, name: str) -> Counts | None:
     rows = arrays[name]
     sentences, groups = (arrays.get(key, np.zeros(0)) for key in ("sentences", "groups"))
     unit = arrays["unit"].tobytes().decode(errors="replace") if "unit" in arrays else "cluster"
-    number = len(sentences)
+    number, size = len(sentences), rows.shape[2] if rows.ndim == 3 else 0
     if (
         (sentences.dtype, sentences.ndim) != (np.uint64, 1)
-        or rows.shape != (number, *rows.shape[1:2], 4)
-        or not (np.isfinite(rows) & (rows >= 0)).all()
+        or not (size == F1 or (size and size % MOMENTS == 0))
+        or len(rows) != number
+        or not (np.isfinite(rows) & ((rows >= 0) | (size != F1))).all()
         or (groups.shape, groups.dtype.kind in "iu") != ((number,), True)
         or not re.fullmatch(r"[A-Za-z][\w -]{0,29}", unit)
     ):

@@ -1,14 +1,14 @@
 """Metrics that several tasks share.
 
-Their states are sums, so several processes get the figure of the whole corpus. SpanF1 and Accuracy
-sum integer counts, exactly; Mean sums floats.
+Their states are sums, so several processes get the score of the whole corpus: integer counts,
+exactly, or floats (Mean). Correlations keeps all pairs instead, since ranks need them.
 
-`by_example` returns four counts of each example and score, for significance tests: the numerator
-and denominator of recall, then of precision. A figure is the mean over the S scores of the harmonic
-mean of recall and precision; accuracy has the same ratio twice.
+`by_example` returns numbers of each example for each score, for significance tests. Their sums give
+the score, as `elmo_bench.runs.figure` says: F1 from the numerator and denominator of recall, then
+of precision (accuracy has the same ratio twice), or a correlation from six moments.
 
-Axes: N examples, S scores (3 for CoNLL's F1 of coreference, else 1), K types and one row for
-others.
+Axes: N examples, S scores whose mean is meant (3 for CoNLL's F1 of coreference, else mostly 1), M
+numbers of a score (4 counts, or 6 moments of each label), K types or labels and one row for others.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,12 +17,16 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
+from torch.nn.functional import one_hot
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
+from elmo_bench.runs import figure
 from elmo_bench.text import tags_to_spans
 
 Tags = Sequence[str]
-ByExample = dict[str, Float[Tensor, "N S 4"]]
+ByExample = dict[str, Float[Tensor, "N S M"]]
+CELLS = 1_000_000  # examples times labels; the counts of more would fill the memory of a report
 
 
 class Counts(Metric):
@@ -77,13 +81,7 @@ class SpanF1(Counts):
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
         """Return the counts of each sentence for `precision`, `recall` and `f1` over all types."""
-        right, guessed, true = self.totals(self.count(predicted, gold)).double().unbind(1)
-        columns = {
-            "precision": (right, guessed, right, guessed),
-            "recall": (right, true, right, true),
-            "f1": (right, true, right, guessed),
-        }
-        return {name: torch.stack(column, 1)[:, None] for name, column in columns.items()}
+        return _ratios(self.totals(self.count(predicted, gold)))
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `precision`, `recall`, `f1`, and the same three for each type that occurs, such as
@@ -97,6 +95,16 @@ class SpanF1(Counts):
             if counts.any():
                 figures |= _figures(f"{name}/", counts)
         return figures
+
+
+def _ratios(counts: Int[Tensor, "N 3"]) -> ByExample:
+    right, predicted, gold = counts.double().unbind(1)
+    columns = {
+        "precision": (right, predicted, right, predicted),
+        "recall": (right, gold, right, gold),
+        "f1": (right, gold, right, predicted),
+    }
+    return {name: torch.stack(column, 1)[:, None] for name, column in columns.items()}
 
 
 def _figures(prefix: str, counts: Int[Tensor, "3"]) -> dict[str, torch.Tensor]:
@@ -138,29 +146,138 @@ class Accuracy(Counts):
 
     def __init__(self, labels: Iterable[str]) -> None:
         distinct = sorted(set(labels))
-        super().__init__(len(distinct), 2)  # correct, gold
+        # One more row than labels, since predictions may have labels that gold does not have.
+        super().__init__(len(distinct) + 1, 3)  # correct, predicted, gold
         self.labels = distinct
 
-    def count(self, predicted: Sequence[str], gold: Sequence[str]) -> Int[Tensor, "N K 2"]:
-        """Return, by gold label, whether each example is correct, and 1. Raises ValueError for a
+    def count(self, predicted: Sequence[str], gold: Sequence[str]) -> Int[Tensor, "N K 3"]:
+        """Return, for each label, whether it is correct, predicted, gold. Raises ValueError for a
         gold label that is not one of the `labels`.
         """
         if unknown := sorted(set(gold) - set(self.labels)):
             raise ValueError(f"gold label {unknown[0]!r}, but the labels are {self.labels}")
-        counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
-        for row, ours, theirs in zip(counts, predicted, gold, strict=True):
-            row[self.labels.index(theirs)] = torch.tensor([ours == theirs, True])
-        return counts
+        numbers, size = {label: k for k, label in enumerate(self.labels)}, len(self.labels)
+        sides = [[numbers.get(label, size) for label in side] for side in (predicted, gold)]
+        guessed, true = one_hot(torch.tensor(sides, dtype=torch.long), size + 1)
+        return torch.stack([guessed * true, guessed, true], -1)
 
     def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
         """Return whether each example is correct, for `accuracy`."""
-        return {"accuracy": self.count(predicted, gold).sum(1).double().repeat(1, 2)[:, None]}
+        return {"accuracy": _ratios(self.count(predicted, gold).sum(1))["recall"]}
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `accuracy`, and that of each gold label as `LABEL/accuracy`; from 0 to 1, and 0
         without counts.
         """
-        right, total = self.counts.double().unbind(1)
-        shares = zip(self.labels, right / total.clamp(min=1), strict=True)
+        right, _, total = self.counts.double().unbind(1)
+        shares = zip(self.labels, right / total.clamp(min=1), strict=False)
         figures = {"accuracy": right.sum() / total.sum().clamp(min=1)}
         return figures | {f"{label}/accuracy": share for label, share in shares}
+
+
+class Classification(Accuracy):
+    """Scores of a classification, also if some labels are rare.
+
+    `positive` is the label whose F1 stands for the whole, as in tasks of two labels.
+    """
+
+    def __init__(self, labels: Iterable[str], *, positive: str | None = None) -> None:
+        super().__init__(labels)
+        if positive is not None and positive not in self.labels:
+            raise ValueError(
+                f"task.metric.positive={positive}, but the labels are {', '.join(self.labels)}"
+            )
+        self.positive = positive
+
+    def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
+        """Return the numbers of each example for all scores but the precision and recall of labels;
+        for `accuracy` alone if the examples times labels are more than CELLS.
+        """
+        counts = self.count(predicted, gold)
+        few = counts[..., 0].numel() <= CELLS
+        return self._rows(counts) if few else super().by_example(predicted, gold)
+
+    def _rows(self, counts: Int[Tensor, "N K 3"]) -> ByExample:
+        f1s = [_ratios(one)["f1"] for one in counts.unbind(1)]
+        rows = {f"{label}/f1": f1 for label, f1 in zip(self.labels, f1s, strict=False)}
+        rows["accuracy"] = _ratios(counts.sum(1))["recall"]
+        rows["macro_f1"] = torch.cat(f1s, 1)[:, counts[..., 2].any(0)]
+        if self.positive is not None:
+            rows["f1"] = rows[f"{self.positive}/f1"]
+            rows["accuracy_f1"] = torch.cat([rows["accuracy"], rows["f1"]], 1)
+        right, guessed, true = counts.double().unbind(-1)
+        every = true.sum(1, keepdim=True).expand_as(true)
+        moments = torch.stack([every, true, guessed, true, guessed, right], -1)
+        return rows | {"matthews": moments.flatten(1)[:, None]}
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """Return `accuracy`, `macro_f1`, `matthews`, `LABEL/precision`, `LABEL/recall`, `LABEL/f1`;
+        with a positive label also its `f1`, and `accuracy_f1`, the mean of this and accuracy, which
+        is GLUE's score of paraphrases (Wang et al. 2018, section 3).
+
+        `macro_f1` is the mean F1 of the labels that gold has. `matthews` is Matthews' correlation
+        for any number of labels, R_K (Gorodkin 2004), from -1 to 1; for two it is phi. The others
+        are from 0 to 1. All are 0 without counts.
+        """
+        scores = _scores(self._rows(self.counts[None]))
+        scores["accuracy"] = super().compute()["accuracy"]
+        for label, counts in zip(self.labels, self.counts, strict=False):
+            scores |= _figures(f"{label}/", counts)
+        return scores
+
+
+class Correlations(Metric):
+    """Pearson's and Spearman's correlation of predicted numbers with the right ones."""
+
+    full_state_update = False
+
+    def __init__(self, labels: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.pairs: list[Tensor]
+        self.add_state("pairs", [], dist_reduce_fx="cat")
+
+    def update(self, predicted: Sequence[float], gold: Sequence[float]) -> None:
+        """Add the pairs of a batch."""
+        self.pairs.append(_pairs(predicted, gold).to(self.device))
+
+    def by_example(self, predicted: Sequence[float], gold: Sequence[float]) -> ByExample:
+        """Return the moments of each example for all scores."""
+        return _moments(_pairs(predicted, gold))
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """Return `pearson`, `spearman` (equal numbers have their mean rank), and their mean as
+        `pearson_spearman`, which is GLUE's score of similarity (Wang et al. 2018, section 3); from
+        -1 to 1, and 0 where all numbers of a side are equal or there is none.
+        """
+        pairs = dim_zero_cat(self.pairs) if len(self.pairs) else torch.zeros(1, 2)
+        return _scores(_moments(pairs))
+
+
+def _pairs(predicted: Sequence[float], gold: Sequence[float]) -> Float[Tensor, "N 2"]:
+    return torch.tensor([*zip(gold, predicted, strict=True)], dtype=torch.double).view(-1, 2)
+
+
+def _moments(pairs: Float[Tensor, "N 2"]) -> ByExample:
+    # Moments of numbers far from 0 lose digits; gold's first number is the same for all runs.
+    near = _moments_of(*(pairs - pairs[:1, :1]).unbind(1))
+    of_ranks = _moments_of(*map(_ranks, pairs.unbind(1)))
+    both = torch.cat([near, of_ranks], 1)
+    return {"pearson": near, "spearman": of_ranks, "pearson_spearman": both}
+
+
+def _moments_of(x: Float[Tensor, " N"], y: Float[Tensor, " N"]) -> Float[Tensor, "N 1 6"]:
+    return torch.stack([torch.ones_like(x), x, y, x * x, y * y, x * y], -1)[:, None]
+
+
+def _ranks(values: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """Return ranks from 1, equal values having their mean."""
+    _, groups, sizes = values.unique(return_inverse=True, return_counts=True)
+    return (sizes.cumsum(0) - (sizes - 1) / 2)[groups].double()
+
+
+def _scores(rows: ByExample) -> dict[str, Tensor]:
+    """Return what rows of examples, or of their sum, add up to."""
+    return {
+        name: torch.as_tensor(figure(each.sum(0).cpu().numpy())).to(each.device)
+        for name, each in rows.items()
+    }

@@ -24,7 +24,8 @@ from elmo_bench.report.grids import tables
 from elmo_bench.report.published import published
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
-from elmo_bench.runs import as_baseline
+from elmo_bench.runs import as_baseline, read_counts
+from elmo_bench.training.metrics import Correlations
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
 
@@ -104,6 +105,31 @@ def compared(tmp_path):
                 elmo_mix=mix,
             )
     return report(collect([tmp_path]), None, ["encoder", "elmo.mix"], baseline=("none", "none"))
+
+
+def test_correlations_are_compared(tmp_path):
+    """From their moments, which may be negative; the interval may reach 200 points."""
+    rng = np.random.default_rng(0)
+    gold, metric, path = rng.normal(size=80), Correlations(), Path()
+    for mix, noise in (("top", 3.0), ("all", 1.0)):
+        for seed in SEEDS:
+            predicted = (gold + noise * rng.normal(size=80)).tolist()
+            metric.reset()
+            metric.update(predicted, gold.tolist())
+            folder = tmp_path / f"{mix}{seed}"
+            result(folder, float(metric.compute()["pearson_spearman"]), seed, elmo_mix=mix)
+            rows = metric.by_example(predicted, gold.tolist())["pearson_spearman"].numpy()
+            numbers = {"sentences": np.arange(80, dtype=np.uint64), "groups": np.arange(80)}
+            path = folder / "counts" / "test.npz"
+            np.savez(path, f1=rows, **numbers)
+    found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("top",))
+    cell = by_column(found)["all"]
+    assert cell.comparison.is_significant
+    assert cell.comparison.test.interval[0] < cell.comparison.difference
+    for damaged in (rows[..., :5], -rows[..., :4], rows[..., :0], rows[0]):
+        np.savez(path, f1=damaged, **numbers)
+        with pytest.raises(ValueError, match="damaged: not the counts"):
+            read_counts(path, "f1")
 
 
 def by_column(found):
@@ -371,7 +397,7 @@ def test_all_formats_say_the_same(compared):
     assert float(rows[read.index(ours)]["p_holm"]) == cell.comparison.p_holm
     assert (ours["low"], ours["high"]) == test.interval
     assert ours["figures"] == [*cell.figures]
-    for field in {*test._fields} - {"scales", "runs", "interval"}:  # nothing else is lost
+    for field in {*test._fields} - {"scales", "runs", "interval", "most"}:  # nothing else is lost
         assert ours[field] == getattr(test, field)
     assert {key for key, value in read[0].items() if value is None} >= {"p", "detectable"}
     described = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")

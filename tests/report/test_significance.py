@@ -9,15 +9,17 @@ import pytest
 from scipy import stats
 
 from benchmarks.significance import Setting, pair, rejections
+from benchmarks.significance import moments as matthews
 from elmo_bench.report.significance import (
+    by_cluster,
     compare,
     covariance,
-    figure,
     holm,
     noncentrality,
     with_power,
     without_each,
 )
+from elmo_bench.runs import figure
 
 
 def accuracy(right):
@@ -32,6 +34,18 @@ def test_figure():
     assert figure(np.array([[3.0, 4, 3, 4]])) == 0.75
     assert figure(np.array([[3.0, 4, 3, 4], [0, 0, 0, 5]])) == 0.375
     assert figure(np.zeros((2, 1, 4))).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("metric", ["pearson", "spearman", "matthews"])
+def test_a_correlation_without_each_cluster(metric):
+    """Against numpy on the examples that are left; ranks stay those of all examples."""
+    ours, _ = pair(Setting(metric, examples=40, runs=(2, 2), skill=0.5), seed=3)
+    clusters = np.arange(40) // 4
+    without = without_each(by_cluster(ours, clusters))
+    for run, found in zip(ours, without, strict=True):
+        for cluster, each in enumerate(found):
+            _, x, y, *_ = run[clusters != cluster, 0].T
+            assert each == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
 
 
 def test_examples_alone_is_the_paired_t_test():
@@ -175,6 +189,11 @@ def test_no_difference_is_larger_than_all():
 
     assert test_of(np.array([0.1, 0.9]), np.array([0.4, 0.5])).interval == (-1, 1)
     assert with_power(test_of(np.arange(5) % 2, np.arange(1, 6) % 2), 1).detectable == 1
+    right = np.array([[0, 1] * 6] * 3)
+    found = right.copy()
+    found[0] = 1 - right[0]
+    ours, theirs = (matthews(right, each) for each in (found, found[::-1]))
+    assert compare(ours, theirs).interval == (-2, 2)
 
 
 def test_few_runs_decide_nothing():
@@ -202,6 +221,7 @@ def test_power():
         Setting("accuracy", runs=(10, 10), taste=1.0),
         Setting("f1", runs=(5, 5), skill=0.3),
         Setting("f1", runs=(10, 5), skill=0.3, taste=1.0),
+        Setting("spearman", runs=(5, 5), skill=0.3, taste=1.0),
     ],
 )
 def test_level(setting):

@@ -1,12 +1,17 @@
 import itertools
 import json
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 from seqeval.metrics.sequence_labeling import get_entities
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from elmo_bench.runs import figure
 from elmo_bench.text import tags_to_spans
-from elmo_bench.training.metrics import Mean, SpanF1
+from elmo_bench.training import metrics
+from elmo_bench.training.metrics import Classification, Correlations, Mean, SpanF1
 
 
 def test_golden(fixtures):
@@ -64,3 +69,68 @@ def test_a_mean_is_over_items_and_not_over_batches():
     mean.reset()
     with pytest.warns(UserWarning, match="before the ``update`` method"):
         assert mean.compute().tolist() == [0, 0]
+
+
+def measured(metric, predicted, gold):
+    """The scores, in two updates; those of the counts of examples are the same."""
+    for part in (slice(3), slice(3, None)):
+        metric.update(predicted[part], gold[part])
+    scores = {name: float(value) for name, value in metric.compute().items()}
+    rows = metric.by_example(predicted, gold)
+    sums = {name: float(figure(each.sum(0).numpy())) for name, each in rows.items()}
+    assert sums == pytest.approx({name: scores[name] for name in rows}, abs=1e-12)
+    return scores
+
+
+@pytest.mark.filterwarnings("ignore:A single label was found")
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_labels_agree_with_scikit_learn(count):
+    """Some labels are rare, so that gold or predictions lack them, or all predictions are equal."""
+    rng, names = np.random.default_rng(count), [f"l{k}" for k in range(count)]
+    for size in rng.integers(4, 60, 40):
+        gold = rng.choice(names, size, p=rng.dirichlet(np.full(count, 0.5))).tolist()
+        draws = zip(rng.choice(names, size), gold, rng.random(size), strict=True)
+        predicted = [other if share < 0.4 else true for other, true, share in draws]
+        predicted = [names[1]] * size if size % 7 == 0 else predicted
+        scores = measured(Classification(names, positive=names[1]), predicted, gold)
+        options = {"average": None, "zero_division": 0}
+        by_label = f1_score(gold, predicted, labels=names, **options)
+        expected = {f"{name}/f1": f1 for name, f1 in zip(names, by_label, strict=True)} | {
+            "accuracy": accuracy_score(gold, predicted),
+            "macro_f1": f1_score(gold, predicted, labels=sorted({*gold}), average="macro"),
+            "matthews": matthews_corrcoef(gold, predicted),
+            "f1": by_label[1],
+            "accuracy_f1": (accuracy_score(gold, predicted) + by_label[1]) / 2,
+        }
+        assert expected == pytest.approx({name: scores[name] for name in expected}, abs=1e-12)
+
+
+def test_predicted_labels_that_gold_lacks():
+    """`job=score` takes its labels from the files; a model's are those of training."""
+    metric = Classification(["a", "b"])
+    metric.update(["a", "c", "b"], ["a", "a", "b"])
+    assert float(metric.compute()["matthews"]) == pytest.approx(
+        matthews_corrcoef([0, 0, 1], [0, 2, 1])
+    )
+    with pytest.raises(ValueError, match=r"task.metric.positive=yes, but the labels are a, b"):
+        Classification(["a", "b"], positive="yes")
+
+
+def test_many_labels_have_no_counts_of_each(monkeypatch):
+    monkeypatch.setattr(metrics, "CELLS", 7)
+    assert [*Classification(["a", "b"]).by_example(["a"] * 3, ["a", "b", "b"])] == ["accuracy"]
+
+
+@pytest.mark.parametrize("far", [0.0, 1e6])
+def test_numbers_agree_with_scipy(far):
+    rng = np.random.default_rng(1)
+    for size in rng.integers(4, 60, 40):
+        gold = far + rng.integers(0, 6, size)  # with equal ones
+        predicted = (gold + rng.normal(0, 2, size)).round(int(size) % 2)
+        scores = measured(Correlations(), predicted.tolist(), gold.tolist())
+        pearson, spearman = (f(gold, predicted)[0] for f in (stats.pearsonr, stats.spearmanr))
+        both = {"pearson": pearson, "spearman": spearman}
+        both["pearson_spearman"] = (pearson + spearman) / 2
+        assert scores == pytest.approx(both, abs=1e-9)
+        constant = measured(Correlations(), [0.1 + far / 3] * size, gold.tolist())
+        assert {*constant.values()} == {0}
