@@ -23,6 +23,7 @@ from elmo_bench.encoders import Encoder, build_store, encode
 from elmo_bench.encoders.transformer import Transformer
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import Tokens
+from elmo_bench.text.joined import BREAK, SUMMARY, joined
 from tests.encoders import tiny as models
 
 ODD = [
@@ -106,6 +107,12 @@ def choose(spans_, piece, causal):
     )
 
 
+def first_piece(tokenizer, ids):
+    """The first of a word's pieces that is not only a space."""
+    spaces = [token in ("▁", "Ġ", " ") for token in tokenizer.convert_ids_to_tokens(ids)]
+    return spaces.index(False) if False in spaces else 0
+
+
 @functools.cache
 def loaded(folder, t5, **config):
     """The tokenizer and the model as transformers gives them."""
@@ -139,8 +146,7 @@ def plain(folder, sentence, pooling, window=None, *, causal=False, t5=False, **c
     vectors = []
     for begin, end in words:
         pieces = [piece(number) for number in range(begin, end)]
-        spaces = [tokenizer.convert_ids_to_tokens(i) in ("▁", "Ġ", " ") for i in ids[begin:end]]
-        first = spaces.index(False) if False in spaces else 0
+        first = first_piece(tokenizer, ids[begin:end])
         vectors.append(
             {"first": pieces[first], "last": pieces[-1], "mean": sum(pieces) / len(pieces)}[pooling]
         )
@@ -173,6 +179,75 @@ def test_every_word_and_layer(encoders, folders, sentences, name, pooling):
     narrow = encoders(name, pooling=pooling, window=WINDOW)
     for sentence, vectors in zip(chosen, encode(narrow, chosen), strict=True):
         equal(vectors, plain(folders[name], sentence, pooling, WINDOW, **about))
+
+
+def joined_plain(folder, texts, window=512, *, causal, t5):
+    """[L][T][D] of two texts in one sequence, with the summary and the break, by loops."""
+    tokenizer, model = loaded(folder, t5)
+    pair = tokenizer("a", "b", return_token_type_ids=True)
+    row, owners = [*zip(pair.input_ids, pair.token_type_ids, strict=True)], pair.sequence_ids(0)
+    a, b = owners.index(0), owners.index(1)
+    before, between, after = row[:a], row[a + 1 : b], row[b + 1 :]
+    if not between:  # GPT-2 and the tokenizer without a class join texts without a mark
+        between = [(tokenizer.sep_token_id or tokenizer.eos_token_id, 0)]
+        before, after = ([(n, 0)] for n in (1, 2)) if not causal else ([], [])
+    kinds = [kind for _, kind in (row[a], row[b])]
+    (first, words), (second, more) = (spans(tokenizer, text) for text in texts)
+    begin = len(first) + len(between)
+    whole = [*((n, kinds[0]) for n in first), *between, *((n, kinds[1]) for n in second)]
+    capacity = window - len(before) - len(after)
+    fixed = begin if len(whole) > capacity and begin <= capacity // 2 else 0
+    has_kinds = getattr(model.config, "type_vocab_size", 0) > max(kinds)
+    hidden = {}
+    for low, high in windows(len(whole) - fixed, capacity - fixed):
+        row = [*before, *whole[:fixed], *whole[fixed + low : fixed + high], *after]
+        ids, types = torch.tensor(row).T[:, None]
+        about = {"token_type_ids": types} if has_kinds else {}
+        with torch.no_grad():
+            states = model(input_ids=ids, output_hidden_states=True, **about).hidden_states
+        hidden[low, high] = torch.cat(states)
+    tops = [each[:, 0] for each in hidden.values()]
+    summary = sum(tops) / len(tops) if before else [*hidden.values()][-1][:, -1]
+
+    def piece(number):
+        if number < fixed:
+            return hidden[next(iter(hidden))][:, len(before) + number]
+        span = choose(hidden, number - fixed, causal)
+        return hidden[span][:, len(before) + number - span[0]]
+
+    def vector(begin, end):
+        ids = [n for n, _ in whole[begin:end]]
+        return piece(end - 1 if causal else begin + first_piece(tokenizer, ids))
+
+    vectors = [summary, *itertools.starmap(vector, words), 0 * summary]
+    return torch.stack([*vectors, *(vector(begin + i, begin + j) for i, j in more)], 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_texts_in_one_sequence(encoders, folders, sentences, name):
+    """In one window; in several, with the first text in each, or without; beside other sentences."""
+    about = {"t5": name.startswith("t5"), "causal": name.startswith("gpt2")}
+    pairs = [(ODD[0], ODD[2]), (ODD[1], sentences[-1]), (sentences[0], sentences[1])]
+    for window in (512, 2 * WINDOW):
+        encoder = encoders(name, window=window)
+        mixed = [ODD[2], *(joined(*pair) for pair in pairs), joined(ODD[0]), [BREAK, "a", SUMMARY]]
+        layers = encode(encoder, mixed)
+        for pair, vectors in zip(pairs, layers[1:4], strict=True):
+            equal(vectors, joined_plain(folders[name], pair, window, **about))
+        equal(layers[0], encode(encoder, [ODD[2]])[0])
+        equal(layers[4][:, 1:], encode(encoder, [ODD[0]])[0])
+        assert layers[5].any(-1).all()  # without a summary at its beginning they are words
+
+
+@pytest.mark.parametrize("name", ["roberta", "gpt2"])
+def test_a_summary_of_nothing(encoders, name):
+    """Of a pair without words, the special tokens are read; of a decoder, which has none, nothing."""
+    layers = encode(encoders(name), [joined([]), joined([], ["Wet"]), joined(["", "a"], [])])
+    assert layers[0].any() == (name == "roberta")
+    assert layers[1].any(-1)[1].tolist() == [True, False, True]
+    assert layers[2].any(-1)[1].tolist() == [True, False, True, False]
+    with pytest.raises(ValueError, match="joins 3 texts, but a transformer reads at most two"):
+        encoders(name).prepare([joined("a", "b", "c")])
 
 
 def test_little_padding(encoders, sentences, monkeypatch):

@@ -12,10 +12,13 @@ from torch import Tensor, nn
 UNBOUNDED = 512  # pieces of a window if neither model nor tokenizer has a limit
 
 
-def hidden_states(model: Any, ids: Tensor, mask: Tensor | None) -> Sequence[Tensor]:
-    """Return all layers of a model, from the embeddings up."""
+def hidden_states(
+    model: Any, ids: Tensor, mask: Tensor | None, kinds: Tensor | None = None
+) -> Sequence[Tensor]:
+    """Return all layers of a model, from the embeddings up; `kinds` are token types."""
+    more = {} if kinds is None else {"token_type_ids": kinds}
     states: Sequence[Tensor] = model(
-        input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True
+        input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True, **more
     ).hidden_states
     return states
 

@@ -95,7 +95,7 @@ def _tokenizer(source: Path, where: dict[str, Any], size: int) -> Any:
         )
     added = tokenizer.added_tokens_decoder
     numbers = [n for n in tokenizer.get_vocab().values() if n not in added or not added[n].special]
-    numbers += tokenizer("a")["input_ids"]  # of special tokens those of each text
+    numbers += tokenizer("a", "a")["input_ids"]  # of special tokens those of each text
     if max(numbers, default=0) >= size:
         raise ValueError(
             f"{named} has more subwords than the model has embeddings ({size}): use the model's own"

@@ -1,132 +1,154 @@
-"""From words to the subwords ("pieces") that a transformer reads, in windows of its size.
+"""From words to the subwords ("pieces") of a tokenizer.
 
-A sentence is tokenised as raw text with one space between words, so that each word has the same
-pieces as in running text (byte-level BPE encodes " word" and "word" differently). The tokenizer
-cuts a long sentence into windows that overlap by half.
+A text is tokenised raw, with one space between words, so that each word has the same pieces as in
+running text (byte-level BPE encodes " word" and "word" differently). With most tokenizers, these
+are the same wherever the word stands, unless it is the first: each distinct word is then tokenised
+once. Whether this holds is found out when a tokenizer is loaded. If it does not, or if a text has a
+word that might be an exception, the whole text is tokenised.
 
-Axes: B batch, T tokens (words), W windows of a sentence, S pieces of a window with its special
-tokens, K pieces that are read.
+Axes: N words, E entries (distinct words and special tokens), P their pieces, K some pieces.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from jaxtyping import Float, Int
 
-CUTTING = {  # how the tokenizer is called
-    "truncation": True,
-    "padding": False,
-    "verbose": False,
-    "return_overflowing_tokens": True,
-    "return_offsets_mapping": True,
-    "return_attention_mask": False,
-    "return_token_type_ids": False,
-    "split_special_tokens": True,  # a word such as "</s>" is an ordinary word
-}
 SPACES = ("▁", "Ġ", " ")  # pieces that are only a space
+CROSSING = re.compile("[^ ▁Ġ][ ▁Ġ]")  # of a piece that begins in one word and ends in another
+UNKNOWN, DOUBT = -2, -1  # instead of the number of an entry
+MOST = 2**20  # entries; new words are doubts then
+# Each follows each in the texts that show whether a word's pieces depend on the words around it.
+PROBES = (
+    "a An x_y it's 's ' '' `` n't . ... , - -- ( ) / 1 12 1234 3,000.50 $5 % + # @z C++ [MASK] </s>"
+    " <pad> http://a.b/c?d=1&e naïve é ß ΣΑΣ İz ﬁne Ⅷ 10² — “ ” … € 東京 ひらカナ 한국 ไทย हिन्दी"
+    " عربي שלום 👍 ☃"
+)
 
 
-class Pieces(NamedTuple):
-    """A batch of sentences as subwords, in the windows that the model reads."""
+class Entries(NamedTuple):
+    """The pieces of entries, one after another."""
 
-    ids: Int[Tensor, "B W S"]
-    sizes: Int[Tensor, "B W"]  # pieces of each window; 0: no window
-    words: Int[Tensor, "B W S"]  # each piece's word
-    shares: Float[Tensor, "B W S"]  # weight of a piece in its word's vector; 0: not read here
-    mask: Bool[Tensor, "B T"]  # true for words, false for padding
+    starts: Int[np.ndarray, " E"]  # an entry's first piece
+    counts: Int[np.ndarray, " E"]  # its number of pieces
+    ids: Int[np.ndarray, " P"]
+    shares: Float[np.ndarray, " P"]  # weight of a piece in its word's vector
 
-    def to(self, *_: Any, **__: Any) -> "Pieces":
-        """Stay on the host, where `Transformer` lays out what it sends to its device: Lightning
-        would move them there, and each tensor's way back waits for the batch before.
-        """
-        return self
+    def plus(self, other: "Entries") -> "Entries":
+        """Return these entries and others, whose numbers go on."""
+        moved = other._replace(starts=other.starts + len(self.ids))
+        return Entries(*map(np.concatenate, zip(self, moved, strict=True)))
 
 
-@dataclass
 class Subwords:
-    """Splits words into the pieces of a tokenizer, and lays these out in windows.
+    """Splits texts into the pieces of a fast tokenizer of transformers.
 
-    Of the two copies of a piece in windows that overlap, the one with more context is read: the one
-    farther from its window's ends, or from its beginning if the model reads only from the left.
+    `pooling` says whether the vector of a word is that of its first piece (which is not only a
+    space), its last, or the mean of all.
     """
 
-    tokenizer: Any  # a fast one of transformers
-    marks: Sequence[int]  # 1 for each special token of a text, 0 for the pieces between them
-    window: int  # the maximum number of pieces in a window, with special tokens
-    pooling: str  # the pieces whose vectors are a word's vector: first, last or mean
-    left_only: bool  # whether the model reads only from left to right
-    pad: int  # the id that fills up windows
-
-    def __post_init__(self) -> None:
-        self.tokenizer.truncation_side = "right"
-        capacity = self.window - sum(self.marks)
-        stride = capacity // 2  # pieces that two windows share
-        self._bounds = {"max_length": self.window, "stride": stride}
-        # Pieces from `begin` up to `end` of a window are read; those before the first window's
-        # `begin` and after the last one's `end`, too.
-        self._before = self.marks.index(0)
-        self._end = self._before + (capacity if self.left_only else capacity - stride // 2)
-        self._begin = self._end - (capacity - stride)
-        spaces = self.tokenizer.convert_tokens_to_ids([*SPACES])
-        unknown = self.tokenizer.unk_token_id
+    def __init__(self, tokenizer: Any, pooling: str) -> None:
+        self.tokenizer, self.pooling = tokenizer, pooling
+        spaces = tokenizer.convert_tokens_to_ids([*SPACES])
+        unknown = tokenizer.unk_token_id
         self._spaces = [n for n in spaces if isinstance(n, int) and n != unknown]
+        self._entries = self._made([], [])
+        self._before: str | None = None
+        self._before = self._proven()
 
-    def split(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """Return the subwords of a batch, in the windows that the model will read."""
-        kept = [
-            [(number, word) for number, word in enumerate(sentence) if word and not word.isspace()]
-            for sentence in sentences
-        ]
-        windows = self._windows([[word for _, word in words] for words in kept])
-        sizes = [len(pieces) for row in windows for pieces, _ in row]
-        shape = len(sentences), max(map(len, windows), default=0), max(sizes, default=0)
-        ids, words = np.full(shape, self.pad), np.zeros(shape, np.int64)
-        read, size = np.zeros(shape, bool), np.zeros(shape[:2], np.int64)
-        first = 0  # the number of a sentence's first word among all that are kept
-        for row, (in_row, spelled) in enumerate(zip(windows, kept, strict=True)):
-            for number, (pieces, word) in enumerate(in_row):
-                size[row, number] = len(pieces)
-                ids[row, number, : len(pieces)] = pieces
-                words[row, number, : len(pieces)] = first + word
-                begin, end = self._begin if number else self._before, self._end
-                if number == len(in_row) - 1:
-                    end = len(pieces) - sum(self.marks) + self._before
-                read[row, number, begin:end] = True
-            first += len(spelled)
-        shares = np.zeros(shape, np.float32)
-        shares[read] = self._shares(ids[read], words[read])
-        position = np.array([number for words_ in kept for number, _ in words_], np.int64)
-        lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64)
-        mask = torch.arange(int(lengths.max()) if len(lengths) else 0) < lengths[:, None]
-        arrays = ids, size, position[words] * read, shares
-        return Pieces._make([*map(torch.from_numpy, arrays), mask])
+    def special(self, ids: Sequence[int]) -> int:
+        """Add special tokens, which are read as part of no word, and return their number."""
+        made = self._made(ids, [len(ids)])
+        self._entries = self._entries.plus(made._replace(shares=np.zeros_like(made.shares)))
+        return len(self._entries.starts) - 1
 
-    def _windows(
-        self, sentences: Sequence[Sequence[str]]
-    ) -> list[list[tuple[list[int], Int[np.ndarray, " S"]]]]:
-        """Return the windows of each sentence: ids of pieces, and the word of each."""
-        windows: list[Any] = [[] for _ in sentences]
+    def learn(self, text: str) -> None:
+        """Have a text, such as a prompt, be one word where it is the first."""
+        if self._before is not None:
+            self._learn([text], self._firsts, "")
+
+    def __call__(
+        self,
+        words: Sequence[str],
+        begins: Int[np.ndarray, " texts"],
+        ends: Int[np.ndarray, " texts"],
+    ) -> tuple[Int[np.ndarray, " N"], Entries]:
+        """Return the number of each word, of texts that begin and end at these words, and the
+        entries. Words of no text have no valid number.
+        """
+        if self._before is None:
+            numbers = np.full(len(words), DOUBT)
+        else:
+            numbers = self._numbers(words, self._inside, self._before)
+            first = begins[begins < ends]
+            numbers[first] = self._numbers([words[k] for k in first], self._firsts, "")
+        doubts = np.flatnonzero(numbers == DOUBT)
+        texts = np.searchsorted(begins, doubts, side="right") - 1
+        texts = np.unique(texts[doubts < ends[texts]])
+        if not len(texts):
+            return numbers, self._entries
+        slots = [np.arange(begins[k], ends[k]) for k in texts]
+        numbers[np.concatenate(slots)] = len(self._entries.starts) + np.arange(sum(map(len, slots)))
+        return numbers, self._entries.plus(self._whole([[words[k] for k in s] for s in slots]))
+
+    def _numbers(
+        self, words: Sequence[str], numbers: dict[str, int], before: str
+    ) -> Int[np.ndarray, " N"]:
+        """Return the numbers of words, after learning those that are new."""
+        found = np.fromiter(map(numbers.get, words, repeat(UNKNOWN)), np.int64, len(words))
+        if new := np.flatnonzero(found == UNKNOWN).tolist():
+            if len(self._entries.starts) < MOST:
+                types = dict.fromkeys((words[k] for k in new), DOUBT)
+                numbers.update(types)
+                self._learn([*filter(may_be_alone, types)], numbers, before)
+            found[new] = [numbers.get(words[k], DOUBT) for k in new]
+        return found
+
+    def _learn(self, words: Sequence[str], numbers: dict[str, int], before: str) -> None:
+        """Tokenise each word alone, and give it a number if it has pieces."""
+        encodings = self._encode([before + word for word in words])
+        pieces = {word: one.ids for word, one in zip(words, encodings, strict=True) if one.ids}
+        first, counts = len(self._entries.starts), [*map(len, pieces.values())]
+        numbers.update(zip(pieces, range(first, first + len(pieces)), strict=True))
+        self._entries = self._entries.plus(self._made(chain.from_iterable(pieces.values()), counts))
+
+    def _encode(self, texts: Sequence[str]) -> Any:
+        """Return the tokenizer's encodings of whole texts."""
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = True  # a word such as "</s>" is an ordinary word
+        return backend.encode_batch(texts, add_special_tokens=False)
+
+    def _whole(self, texts: Sequence[Sequence[str]]) -> Entries:
+        """Return an entry for each word of these texts, from the tokenised whole."""
+        ids, counts = [], []
+        kept = [[k for k, word in enumerate(text) if word and not word.isspace()] for text in texts]
+        spelled = [[text[k] for k in row] for text, row in zip(texts, kept, strict=True)]
         # No tokenizer reads lone surrogates.
-        texts = [" ".join(words).encode("utf-8", "replace").decode() for words in sentences]
-        if not any(texts):
-            return windows
-        encoded = self.tokenizer(texts, **self._bounds, **CUTTING)
-        # Where in its text each word ends, with the space behind it.
-        ends = [np.cumsum([len(word) + 1 for word in words]) for words in sentences]
-        keys = "overflow_to_sample_mapping", "input_ids", "offset_mapping"
-        for row, ids, offsets in zip(*map(encoded.get, keys), strict=True):
-            if texts[row]:
+        raw = [" ".join(words).encode("utf-8", "replace").decode() for words in spelled]
+        for text, row, words, one in zip(texts, kept, spelled, self._encode(raw), strict=True):
+            count = np.zeros(len(text), np.int64)
+            if row:
                 # A word includes the space before it. A piece without characters may follow.
-                begins = np.array([begin + 1 for begin, _ in offsets])
-                word = np.searchsorted(ends[row], begins, side="right")
-                word = np.maximum.accumulate(np.minimum(word, len(ends[row]) - 1))
-                windows[row].append((ids, word))
-        return windows
+                ends = np.cumsum([len(word) + 1 for word in words])
+                begin = np.array([begin + 1 for begin, _ in one.offsets], np.int64)
+                word = np.searchsorted(ends, begin, side="right")
+                word = np.maximum.accumulate(np.minimum(word, len(row) - 1))
+                count[row] = np.bincount(word, minlength=len(row))
+                ids.append(one.ids)
+            counts.append(count)
+        return self._made(chain.from_iterable(ids), np.concatenate(counts))
+
+    def _made(self, ids: Iterable[int], counts: Sequence[int] | Int[np.ndarray, " E"]) -> Entries:
+        pieces, count = np.fromiter(ids, np.int64), np.asarray(counts, np.int64)
+        word = np.repeat(np.arange(len(count)), count)
+        return Entries(np.cumsum(count) - count, count, pieces, self._shares(pieces, word))
 
     def _shares(
         self, ids: Int[np.ndarray, " K"], word: Int[np.ndarray, " K"]
@@ -143,13 +165,56 @@ class Subwords:
         shares[chosen[chosen >= 0]] = 1
         return shares
 
+    def _proven(self) -> str | None:
+        """Return what stands before a word that is tokenised alone in place of one inside a text:
+        nothing or a space, or None if this does not give the same pieces.
+        """
+        added = self.tokenizer.added_tokens_decoder.values()
+        texts = [[w for other in PROBES.split() for w in (word, other)] for word in PROBES.split()]
+        texts += [["a", *w.split(), "1", *w.split(), ",", *w.split()] for w in map(str, added)]
+        words, ends = [*chain.from_iterable(texts)], np.cumsum([*map(len, texts)])
+        begins = np.concatenate([[0], ends[:-1]])
+        if not self._crosses(" ".join(text) for text in texts):
+            expected = self._pieces(words, begins, ends)
+            for before in ("", " "):
+                self._inside: dict[str, int] = {}
+                self._firsts = {} if before else self._inside
+                self._before = before
+                if self._pieces(words, begins, ends) == expected:
+                    return before
+        return None
 
-def special_marks(tokenizer: Any) -> list[int]:
-    """Return 1 for each special token of a text, and 0 for the pieces between them."""
-    marks: list[int] = tokenizer("a b", return_special_tokens_mask=True)["special_tokens_mask"]
-    if 0 not in marks:
-        raise ValueError("its tokenizer returns no subwords for 'a b': check its files")
-    return marks
+    def _pieces(self, words: Sequence[str], begins: Any, ends: Any) -> list[list[int]]:
+        numbers, entries = self(words, begins, ends)
+        parts = zip(entries.starts[numbers], entries.counts[numbers], strict=True)
+        return [entries.ids[start : start + count].tolist() for start, count in parts]
+
+    def _crosses(self, texts: Iterable[str]) -> bool:
+        """Whether a piece may have parts of two words: a text is not split between words before it
+        is split into pieces, and not by a BPE that has no such piece.
+        """
+        backend = self.tokenizer.backend_tokenizer
+        normal, split = backend.normalizer, backend.pre_tokenizer
+        for text in texts:
+            text = normal.normalize_str(text) if normal else text
+            parts = split.pre_tokenize_str(text) if split else [(text, None)]
+            if any(CROSSING.search(part) for part, _ in parts):
+                is_bpe = type(backend.model).__name__ == "BPE"
+                return not is_bpe or any(map(CROSSING.search, self.tokenizer.get_vocab()))
+        return False
+
+
+def may_be_alone(word: str) -> bool:
+    """Whether no normaliser changes the spaces around a word, or has some in it.
+
+    >>> [*map(may_be_alone, ["naïve", "", "a b", chr(0x200B), "´"])]
+    [True, False, False, False, False]
+    """
+    if word.isascii() and word.isalpha():
+        return True
+    is_odd = not word.isprintable() or "▁" in word or "\ufffd" in word
+    normal = unicodedata.normalize("NFKD", word)
+    return bool(word) and not is_odd and " " not in normal and not unicodedata.combining(normal[0])
 
 
 def tokenizer_state(tokenizer: Any) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from elmo_bench.files import Count, one_of
 
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
-from .subwords import Pieces, Subwords, special_marks, tokenizer_state
+from .subwords import Subwords, tokenizer_state
+from .windows import Pieces, Windows, special_tokens
 
 Pooling = Literal["first", "last", "mean"]
 Dtype = Literal["float32", "bfloat16", "float16"]
@@ -57,6 +58,7 @@ class Transformer(nn.Module):
     # It lays out what the model reads on the host, and moves that: `encode` leaves it to it, so
     # that the host need not wait for the batch before.
     moves_inputs = True
+    reads_joined = True
 
     def __init__(
         self,
@@ -81,8 +83,9 @@ class Transformer(nn.Module):
                 one_of(f"encoder.{key}", name, get_args(kind))
         with naming(model):  # the files may be damaged or malicious
             tokenizer, self.model = load(str(model), revision, getattr(torch, dtype), pretrained)
-            marks = special_marks(tokenizer)
-            self.window = window_size(self.model, tokenizer, window, sum(marks))
+            special = special_tokens(tokenizer, self.model.config)
+            ends = len(special.before) + len(special.after)
+            self.window = window_size(self.model, tokenizer, window, ends)
             # RoBERTa counts positions from its padding; to others any id will do, with a mask.
             pad = getattr(self.model.config, "pad_token_id", None) or 0
             pad = pad if 0 <= pad < self.model.config.vocab_size else 0
@@ -92,9 +95,13 @@ class Transformer(nn.Module):
                 self._pads = ignores_padding(self.model, layers, pad)
             if gradient_checkpointing:
                 self.model.activation_checkpointing_enable({"use_reentrant": False})
+            self.pooling = pooling or ("last" if self.causal else "first")
+            self.subwords = Subwords(tokenizer, self.pooling)
         self.num_layers, self.dim = len(layers), layers[0].shape[-1]
-        self.pooling = pooling or ("last" if self.causal else "first")
-        self.subwords = Subwords(tokenizer, marks, self.window, self.pooling, self.causal, pad)
+        sums_up_first = bool(special.before) and not self.causal
+        self.windows = Windows(
+            self.subwords, special, self.window, pad, self.causal, sums_up_first, "", 1
+        )
         self.eval()
 
     def __getstate__(self) -> Any:
@@ -142,7 +149,7 @@ class Transformer(nn.Module):
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Pieces:
         """Return the subwords of a batch, in the windows that the model will read."""
-        return self.subwords.split(sentences)
+        return self.windows.split(sentences)
 
     def forward(
         self, inputs: Pieces, layers: Sequence[int] | None = None
@@ -152,31 +159,38 @@ class Transformer(nn.Module):
         weight = next(self.model.parameters())
         shape = len(chosen), inputs.mask.numel(), self.dim
         vectors = weight.new_zeros(shape, dtype=torch.float32)  # sums of pieces
-        for ids, mask, source, word, share in self._parts(inputs, weight.device):
-            states = hidden_states(self.model, ids, mask)
+        for ids, mask, kinds, source, word, share in self._parts(inputs, weight.device):
+            states = hidden_states(self.model, ids, mask, kinds)
             pieces = torch.stack([states[layer].flatten(0, 1)[source] for layer in chosen])
             vectors.index_add_(1, word, pieces.float() * share)
         return vectors.unflatten(1, inputs.mask.shape).to(weight.dtype)
 
     def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[list[Any]]:
         """Yield what the model reads at once, shortest windows first to reduce padding: the ids
-        "N S" and their mask (None without padding); and for each of the K subwords that count: its
-        row among the N S rows of the output, its word, as its number among B T, and its share.
-        All of it is computed on the host.
+        "N S", their mask (None without padding) and token types (None without pairs); and for each
+        of the K subwords that count: its row among the N S rows of the output, its word, as its
+        number among B T, and its share. All of it is computed on the host.
         """
-        ids, sizes, words, shares, mask = (tensor.cpu() for tensor in inputs)
+        ids, sizes, words, shares, summaries, kinds, mask = (tensor.cpu() for tensor in inputs)
         sentence, window = sizes.nonzero(as_tuple=True)  # of each window
         size, order = sizes[sentence, window].sort(stable=True)
         sentence, window = sentence[order], window[order]
         for first, last in self._batches(size.tolist(), device):
             longest = int(size[last - 1])
-            where = sentence[first:last], window[first:last], slice(longest)
-            share, word = shares[where], words[where] + mask.shape[1] * where[0][:, None]
-            there = torch.arange(longest) < size[first:last, None]
-            read = share > 0
-            source = read.flatten().nonzero()[:, 0]
+            here, length = (sentence[first:last], window[first:last]), size[first:last]
+            where, base = (*here, slice(longest)), mask.shape[1] * here[0]
+            there = torch.arange(longest) < length[:, None]
             mask_ = None if there.all() else there.long()  # attention is faster without one
-            part = ids[where], mask_, source, word[read], share[read][:, None]
+            kind = kinds[where] if kinds.any() else kinds
+            part = [ids[where], mask_, kind if kind.any() else None]
+            share, summary = shares[where], summaries[here]
+            read, sums = share > 0, summary.nonzero()[:, 0]
+            place = longest * sums + (0 if self.windows.sums_up_first else length[sums] - 1)
+            part += [
+                torch.cat([read.flatten().nonzero()[:, 0], place]),
+                torch.cat([(words[where] + base[:, None])[read], base[sums]]),
+                torch.cat([share[read], summary[sums]])[:, None],
+            ]
             yield [t if t is None else t.to(device, non_blocking=True) for t in part]
 
     def _batches(self, sizes: Sequence[int], device: torch.device) -> Iterator[tuple[int, int]]:
