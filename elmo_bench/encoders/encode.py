@@ -3,6 +3,7 @@
 Axes: L layers, B sentences of a batch, T tokens of a sentence, D encoder.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+log = logging.getLogger(__name__)
 BATCH_TOKENS = 4096  # maximum of a batch, including padding and boundaries
 
 
@@ -80,8 +82,9 @@ def encode_batches(
 
     The encoder runs without dropout, so that the vectors of a sentence do not depend on other
     sentences. An empty sentence has layers with no tokens. Memory grows with `batch_tokens` and the
-    longest sentence. Raises ValueError for a layer that the encoder does not have, and for a
-    sentence that is not a list of words.
+    longest sentence; if that of a GPU does not suffice, this and all further batches are halved.
+    Raises ValueError for a layer that the encoder does not have, and for a sentence that is not a
+    list of words.
     """
     if layers is not None and not {*layers} <= {*range(encoder.num_layers)}:
         raise ValueError(
@@ -96,15 +99,31 @@ def encode_batches(
     training, device = encoder.training, device_of(encoder)
     encoder.eval()
     try:
-        for numbers in batches([len(sentence) for sentence in sentences], batch_tokens):
-            inputs = encoder.prepare([sentences[number] for number in numbers])
-            if not getattr(encoder, "moves_inputs", False):
-                inputs = on(device, inputs)
-            with torch.no_grad():
-                vectors = encoder(inputs, layers)
-            yield numbers, vectors
+        left = [*batches([len(sentence) for sentence in sentences], batch_tokens)][::-1]
+        while left:
+            numbers = left[-1]
+            try:
+                inputs = encoder.prepare([sentences[number] for number in numbers])
+                if not getattr(encoder, "moves_inputs", False):
+                    inputs = on(device, inputs)
+                with torch.no_grad():
+                    vectors = encoder(inputs, layers)
+            except torch.OutOfMemoryError:
+                if len(numbers) == 1:
+                    raise
+                batch_tokens //= 2
+                log.warning("too little memory: the encoder reads %d tokens a batch", batch_tokens)
+                left = [half for each in left for half in _halves(each)]
+                continue
+            yield left.pop(), vectors
     finally:
         encoder.train(training)
+
+
+def _halves(numbers: list[int]) -> list[list[int]]:
+    """Return the halves of a batch, the last first; one sentence is a batch of its own."""
+    middle = (len(numbers) + 1) // 2
+    return [half for half in (numbers[middle:], numbers[:middle]) if half]
 
 
 def forget_words(encoder: Any) -> None:

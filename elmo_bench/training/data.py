@@ -108,6 +108,10 @@ class TaskData(pl.LightningDataModule):
         if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):
             tell_of_zeros(elmo.encoder.has_vector, self.all_sentences)
 
+    def batch(self, split: str, numbers: list[int]) -> Numbered:
+        """Return a batch of the examples with these numbers."""
+        return _collate(self.collate, self.examples[split], self.vocab, self.add_inputs, numbers)
+
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
         lengths = [sum(map(len, example.sentences)) for example in examples]

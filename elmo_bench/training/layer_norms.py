@@ -21,12 +21,19 @@ class LayerNorms(nn.Module):
         for place, mix in self.mixes:
             self.norms[place] = Mean(len(mix.layers), dtype=torch.double)
         self.hooks: list[Any] = []
+        self.read: list[tuple[Mean, Tensor, Tensor]] = []  # measured, and not yet added
 
     def watch(self) -> None:
         """Measure whatever the mixes read, until `means` is called."""
         for place, mix in self.mixes:
-            hook = mix.register_forward_pre_hook(partial(_measure, self.norms[place]))
+            hook = mix.register_forward_pre_hook(partial(_measure, self.norms[place], self.read))
             self.hooks.append(hook)
+
+    def add(self) -> None:
+        """Add what the mixes have read since the last call."""
+        for norms, sums, count in self.read:
+            norms.update(sums, count)
+        self.read.clear()
 
     def means(self) -> dict[str, list[float]]:
         """Return the mean norm of each layer by place, over all processes, and end measuring."""
@@ -39,6 +46,6 @@ class LayerNorms(nn.Module):
         return means
 
 
-def _measure(norms: Mean, mix: Any, given: tuple[Tensor, Tensor]) -> None:
+def _measure(norms: Mean, read: list, mix: Any, given: tuple[Tensor, Tensor]) -> None:
     layers, mask = mix.normed(*given), given[1]
-    norms.update((layers.norm(dim=-1) * mask).sum((1, 2)), mask.sum())
+    read.append((norms, (layers.norm(dim=-1) * mask).sum((1, 2)), mask.sum()))

@@ -63,6 +63,31 @@ def test_an_encoder_without_parameters():
     assert vectors.flatten().tolist() == [1, 3]
 
 
+def test_batches_are_halved_until_memory_suffices(monkeypatch, caplog):
+    """A batch of 5 fails, and its first half; then all parts have room."""
+    sentences = [["a"] * length for length in (1, 2, 3, 4, 5)]
+    forward, sizes = Lengths.forward, []
+
+    def limited(self, inputs, layers=None):
+        sizes.append(len(inputs.numbers))
+        if inputs.numbers.numel() > 6:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(self, inputs, layers)
+
+    monkeypatch.setattr(Lengths, "forward", limited)
+    found = dict(encode_each(Lengths(), sentences, batch_tokens=40))
+    assert {number: vectors.shape[1] for number, vectors in found.items()} == dict(
+        enumerate(map(len, sentences))
+    )
+    assert sizes == [5, 3, 2, 1, 1, 1]
+    assert [message.rpartition("reads ")[2] for message in caplog.messages] == [
+        "20 tokens a batch",
+        "10 tokens a batch",
+    ]
+    with pytest.raises(torch.OutOfMemoryError):
+        encode(Lengths(), [["a"] * 7])
+
+
 def test_layers_without_dropout_and_the_mode_as_it_was():
     bilm = BILM.train()
     sentences = [["a", "b"], [], ["c"]]

@@ -49,8 +49,15 @@ def module(monkeypatch):
 
 def train(module, steps):
     for step in range(steps):
-        module.training_step(Numbered([0], None), step)
+        step_of(module, 1, step)
         module.steps += 1
+
+
+def step_of(module, size, number=0):
+    """The loss of a batch of this size."""
+    loss = module.training_step(Numbered([*range(size)], None), number)
+    module.on_train_batch_end(None, None, number)
+    return loss
 
 
 @pytest.mark.parametrize("sums", [True, False])
@@ -60,7 +67,7 @@ def test_the_loss_of_an_example_is_logged(module, monkeypatch, sums):
     monkeypatch.setattr(TaskModule, "log", lambda _, *named, **__: logged.append(named))
     it = module(6.0, 8.0)
     it.model.sums_losses = sums
-    optimised = [it.training_step(Numbered([*range(size)], None), 0) for size in (3, 1)]
+    optimised = [step_of(it, size) for size in (3, 1)]
     assert [float(loss) for loss in optimised] == [6, 8]
     steps = [float(value) for name, value in logged if name == "train/loss_step"]
     assert steps == ([2, 8] if sums else [6, 8])
