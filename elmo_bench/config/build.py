@@ -107,12 +107,12 @@ def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo
     """Build the task's model on its backbone."""
     embed = instantiate(_accepted(cfg.embed))(vocab=vocab, vectors=vectors)
     backbone = partial(Backbone, embed, elmo, instantiate(_accepted(cfg.rnn)))
-    return instantiate(cfg.task.model)(backbone, vocab.labels)
+    return instantiate(_accepted(cfg.task.model))(backbone, vocab.labels)
 
 
 def _accepted(node: DictConfig) -> dict[str, Any]:
-    """Keep the settings that the chosen `embed` or `rnn` accepts. A task's settings are for its own
-    choice and stay in the config if another is chosen.
+    """Keep the settings that the chosen `embed`, `rnn` or head accepts. A task's settings are for
+    its own choice and stay in the config if another is chosen.
     """
     settings: Any = OmegaConf.to_container(node, resolve=True)
     parameters = inspect.signature(get_object(settings["_target_"])).parameters

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from elmo_bench.files import listed
-from elmo_bench.runs import below, is_baseline, leaves
+from elmo_bench.runs import below, is_baseline, leaves, reads_apart
 
 from .advice import unknown_key
 from .inputs import composition, earlier_run, overridden
@@ -218,14 +218,14 @@ def _arguments(target: str) -> dict[str, Any]:
 def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[str]) -> list[str]:
     """Return a message for each wrong setting, once for a value that several settings repeat.
 
-    A task's settings for its own `embed` and `rnn` are ignored if others are chosen.
+    A task's settings for its own `embed`, `rnn` and head are ignored if others are chosen.
     """
     lines: dict[str, str] = {}
     values = dict(leaves(raw))
     for fault in found:
         key, kind = fault.key, fault.kind
         is_read = re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw))
-        is_anothers = key.startswith(("embed.", "rnn.")) and key not in given
+        is_anothers = key.startswith(("embed.", "rnn.", "task.model.")) and key not in given
         if not ((kind == "extra_forbidden" and is_read) or (kind == "argument" and is_anothers)):
             while repeated := re.fullmatch(r"\$\{([\w.]+)\}", str(values.get(key))):
                 key = repeated[1]
@@ -248,13 +248,19 @@ def _message(fault: Fault, key: str, values: Mapping[str, Any]) -> str:
 
 
 def applied_options(cfg: DictConfig) -> list[str]:
-    """Return a line for each optional option that a run has without being asked for it."""
+    """Return a line for each optional option that a run has without being asked for it, and one if
+    it reads texts apart that it was asked to read in one sequence.
+    """
     hydra, given = composition(cfg), overridden(cfg)
     chosen = hydra.runtime.choices if hydra else {}
+    apart = f"encoder={cfg.encoder.name} reads the texts of an example apart: task.joint=false"
     return [
-        f"{group} {chosen[group]} applied; ~{group} leaves it out"
-        for group in OPTIONAL
-        if group not in given and chosen.get(group) in _options(cfg, group)
+        *([apart] if reads_apart(cfg) else []),
+        *(
+            f"{group} {chosen[group]} applied; ~{group} leaves it out"
+            for group in OPTIONAL
+            if group not in given and chosen.get(group) in _options(cfg, group)
+        ),
     ]
 
 
@@ -301,10 +307,25 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     has_words = config["vocab"]["vectors"] or embed.get("word_dim", 1) or "char_dim" in embed
     if is_baseline(config) and not has_words:
         yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"
+    yield from _of_joint(config)
     # Lightning looks for it only after the first epoch; `LABEL/METRIC` is of a label.
     monitor, figures = task["monitor"], _figures(task["metric"])
     if figures and "/" not in monitor and monitor not in figures:
         yield f"task.monitor={monitor}, but it must be {listed(figures, 'or')}"
+
+
+def _of_joint(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with reading the texts of an example in one sequence, or apart."""
+    task = config["task"]
+    joint, name = bool(task.get("joint")), task["model"]["_target_"]
+    needs = getattr(_locate(name), "needs_joint", joint)
+    if joint and "joint" not in _arguments(f"{task['data']}.read"):
+        yield f"task.joint=true, but {task['data']} cannot read several texts in one sequence"
+    elif needs is not joint:
+        yield f"task.joint={shown(joint)}, but {name} needs task.joint={shown(needs)}"
+    elif needs and reads_apart(config):
+        said = f"encoder={config['encoder']['name']} reads texts apart, but {name} needs them in "
+        yield f"{said}one sequence: choose encoder=bert_base, say, or another head"
 
 
 def _figures(metric: Mapping[str, Any]) -> list[str]:

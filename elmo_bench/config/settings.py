@@ -64,6 +64,7 @@ class Task(Section):
     title: Text
     data: Text  # a module such as tasks.ner.data
     suffix: Text
+    joint: bool = False
     monitor: Text
     monitor_title: Text
     batch_size: Count

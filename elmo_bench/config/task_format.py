@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench.runs import reads_apart
 from elmo_bench.training.data import Example
 
 
@@ -36,9 +37,17 @@ def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
 
 
 def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:
-    """Return the task's `read` with the arguments of `task.read.SPLIT`, and with those of
-    `data.read.TASK.SPLIT`, which the corpus has for its file of this split (or of split `file`).
+    """Return the task's `read` with the arguments of `task.read.SPLIT`, with those of
+    `data.read.TASK.SPLIT`, which the corpus has for its file of this split (or of split `file`),
+    and with `joint`.
     """
     options = OmegaConf.select(cfg, f"task.read.{split}") or {}
     of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
-    return partial(task_format(cfg).read, **options, **of_file)
+    return partial(task_format(cfg).read, **options, **of_file, **joint(cfg))
+
+
+def joint(cfg: DictConfig) -> dict[str, bool]:
+    """Return the argument of `read` and `parse` by which the texts of an example are one sentence;
+    none if they are read apart (`task.joint`, and whether the encoder can).
+    """
+    return {"joint": True} if cfg.task.get("joint") and not reads_apart(cfg) else {}

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from elmo_bench.config import build, hardware
 from elmo_bench.config.checkpoint import extend, restore
-from elmo_bench.config.task_format import required, task_format
+from elmo_bench.config.task_format import joint, required, task_format
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.text import Vocab, read_lines, read_objects
 from elmo_bench.training.data import TaskData
@@ -52,7 +52,7 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     cfg, module, vocab = restore(cfg)
     task = task_format(cfg)
     parse, _ = (required(task, name, "job=predict") for name in ("parse", "render"))
-    examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
+    examples = (parse(record, f"{cfg.input}:{line}", **joint(cfg)) for line, record in records)
     data = build.data(cfg, {"test": Path(cfg.input)}, {"test": lambda path: examples}, vocab)
     return cfg, module, vocab, records, data
 

@@ -25,6 +25,7 @@ from elmo_bench.runs import (
     flat_mix,
     goes_on_from,
     is_baseline,
+    reads_apart,
     write_result,
 )
 from elmo_bench.training import StepCheckpoint, naming_checkpoint, wandb_logger
@@ -54,6 +55,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
         as_baseline(cfg)
     for line in applied_options(cfg):
         log.info(line)
+    if reads_apart(cfg):
+        cfg.task.joint = False
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
     waiting = "another process is running this run: waiting for it"

@@ -21,6 +21,7 @@ from .identity import (
     hash_files as hash_files,
     is_baseline as is_baseline,
     leaves as leaves,
+    reads_apart as reads_apart,
     settings_digest as settings_digest,
 )
 from .portable import (

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -50,11 +51,13 @@ def settings_digest(cfg: DictConfig) -> str:
 
 def resolved(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str, Any]:
     """Return the resolved config; `unknown` keys, which a run may not know yet, are null. A config
-    without layers is that of the baseline.
+    without layers is that of the baseline, and one that `reads_apart` does not ask for more.
     """
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     content.update(dict.fromkeys(unknown))
+    if "elmo" in content and reads_apart(content):
+        content.task.joint = False
     if "elmo" in content and is_baseline(content):
         as_baseline(content)
     return OmegaConf.to_container(content, resolve=True)  # type: ignore[return-value]
@@ -70,6 +73,16 @@ def as_baseline(config: MutableMapping[str, Any]) -> None:
     config["elmo"]["mix"], config["encoder"] = "none", {"name": "none"}
 
 
+def reads_apart(config: Mapping[str, Any]) -> bool:
+    """Whether a config asks for the texts of an example in one sequence (`task.joint`), but has no
+    encoder that reads them so, and thus reads them apart.
+    """
+    if not config["task"].get("joint"):
+        return False
+    encoder = None if is_baseline(config) else locate(config["encoder"]["_target_"])
+    return not getattr(encoder, "reads_joined", False)
+
+
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
     without = (*NOT_IDENTITY, *idle(config))
@@ -83,8 +96,9 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     if mix == "none":  # the baseline
         yield from (f"elmo.{key}" for key in elmo if key != "mix")
         yield "finetune"
-    if not config.get("tf32"):  # the default before the setting existed
-        yield "tf32"
+    # The defaults before these settings existed.
+    yield from () if config.get("tf32") else ("tf32",)
+    yield from () if (config.get("task") or {}).get("joint") else ("task.joint",)
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
     # A single share is 1 for any logit; a uniform mix has no logits.

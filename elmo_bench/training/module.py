@@ -32,7 +32,8 @@ class TaskModel(Protocol):
     """The interface of every task's model.
 
     `loss` is the mean over the examples of a batch, or their sum if the model has `sums_losses =
-    True`.
+    True`. A model of some tasks has `needs_joint`: it reads the texts of an example only in one
+    sequence (true, see `task.joint`), or only apart (false).
     """
 
     backbone: Backbone

@@ -6,6 +6,7 @@ Axes: B batch, T tokens, K labels.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -19,10 +20,9 @@ from .data import Batch
 class BiLstmCrf(nn.Module):
     """Backbone -> variational dropout -> BiLSTM -> linear -> CRF.
 
-    With `hidden_size=None` there is no upper BiLSTM: backbone -> dropout -> linear -> CRF.
+    With `hidden_size=None` there is no upper BiLSTM: backbone -> dropout -> linear -> CRF. With
+    `crf=False` the tags of a sentence are chosen apart, as by Devlin et al. (2019, section 5.3).
     """
-
-    sums_losses = True  # over the sentences of a batch
 
     def __init__(
         self,
@@ -31,24 +31,36 @@ class BiLstmCrf(nn.Module):
         *,
         hidden_size: Size | None,
         dropout: Dropout,
+        crf: bool = True,
     ) -> None:
         super().__init__()
         self.backbone, self.labels = backbone(), list(labels)
         kind: Any = BiLstm if hidden_size else Identity
         self.upper = kind(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
         self.output = Scores(self.upper.dim, len(self.labels))
-        self.crf = Crf(*tag_moves(self.labels, bioul=True))
+        self.crf = Crf(*tag_moves(self.labels, bioul=True)) if crf else None
+        self.sums_losses = crf
 
     def forward(self, batch: Batch) -> Float[Tensor, "B T K"]:
         return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Return the batch's negative log-likelihood, summed: `task.elmo.l2` is for this scale."""
+        """Return the batch's negative log-likelihood, summed: `task.elmo.l2` is for this scale.
+        Without the CRF it is the mean over words.
+        """
+        if self.crf is None:
+            mask = batch.tokens.mask
+            return F.cross_entropy(scores[mask], batch.tags[mask])
         return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the highest-scoring tags of each sentence, as IOB2."""
-        rows = self.crf.decode(scores, batch.tokens.mask)
+        if self.crf is None:
+            lengths = batch.tokens.lengths.tolist()
+            best = scores.argmax(-1).tolist()
+            rows = [row[:length] for row, length in zip(best, lengths, strict=True)]
+        else:
+            rows = self.crf.decode(scores, batch.tokens.mask)
         return [
             spans_to_iob2(tags_to_spans([self.labels[label] for label in row]), len(row))
             for row in rows

@@ -1,6 +1,7 @@
 """Extractive question answering in SQuAD 1.1 format (Rajpurkar et al. 2016).
 
-Axes: B batch, T tokens of the paragraph, Q tokens of the question, N answers.
+Axes: B batch, T tokens of the paragraph (or of both texts in one sequence), Q tokens of the
+question, N answers.
 """
 
 import json
@@ -20,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.files import read_json
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, tokenize_with_offsets
+from elmo_bench.text import Vocab, joined, tokenize_with_offsets
 
 log = logging.getLogger(__name__)
 
@@ -63,29 +64,33 @@ class Example:
     spans: tuple[Span, ...]
     source: str
     group: tuple[str, ...]  # article and paragraph, shared by their questions
+    joint: bool = False  # whether question and paragraph are read in one sequence
 
     units = "article", "paragraph"
     labels = ()  # answers have none
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
+        if self.joint:
+            return [joined(self.question, self.paragraph.words)]
         return [self.paragraph.words, self.question]
 
 
 class Batch(NamedTuple):
-    """A batch: paragraphs, questions, first and last token of each answer (-1: missing), and data
-    for decoding.
+    """A batch: paragraphs, questions (None if `context` has both in one sequence), first and last
+    token of each answer (-1: missing), and data for decoding.
     """
 
     context: Tokens
-    question: Tokens
+    question: Tokens | None
     answers: Int[Tensor, "B N 2"]
-    offsets: Int[Tensor, "B T 2"]
+    offsets: Int[Tensor, "B T 2"]  # of characters; 0 at tokens that are not the paragraph's
     texts: list[str]
 
 
-def read(path: Path) -> Iterator[Example]:
-    """Yield the questions of a file; a paragraph is one sequence, whatever its length.
+def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
+    """Yield the questions of a file; a paragraph is one sequence, whatever its length, of its own
+    or, with `joint`, after its question.
 
     Answers that begin or end within a token are extended to whole tokens. Answers whose text
     differs from the paragraph at their offset are kept. The numbers of both are logged. Raises
@@ -106,7 +111,7 @@ def read(path: Path) -> Iterator[Example]:
             raise ValueError(f"{source}: no answers, but in SQuAD 1.1 every question has one")
         texts = [_field(answer, "text", str, source) for answer in answers]
         spans = tuple(_span(answer, context, source, counts) for answer in answers)
-        yield Example(identity, context, question, texts, spans, source, group)
+        yield Example(identity, context, question, texts, spans, source, group, joint)
     log.info(
         "%s: %d questions, %d answers; %d begin or end within a token, "
         "%d differ from the text at their offset",
@@ -174,11 +179,16 @@ def token_span(offsets: Sequence[Span], start: int, end: int) -> Span:
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of questions."""
-    offsets = [torch.tensor(example.paragraph.offsets) for example in examples]
-    answers = [torch.tensor(example.spans or [(NONE, NONE)]) for example in examples]
+    contexts, *questions = zip(*(example.sentences for example in examples), strict=True)
+    offsets, answers = [], []
+    for context, example in zip(contexts, examples, strict=True):
+        begin = len(context) - len(example.paragraph.words)  # of the paragraph
+        offsets.append(torch.tensor([(0, 0)] * begin + [*example.paragraph.offsets]))
+        spans = [(first + begin, last + begin) for first, last in example.spans]
+        answers.append(torch.tensor(spans or [(NONE, NONE)]))
     return Batch(
-        context=tokens([example.paragraph.words for example in examples], vocab),
-        question=tokens([example.question for example in examples], vocab),
+        context=tokens(contexts, vocab),
+        question=tokens(questions[0], vocab) if questions else None,
         answers=pad_sequence(answers, True, NONE),
         offsets=pad_sequence(offsets, True),
         texts=[example.paragraph.text for example in examples],
@@ -212,14 +222,14 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]
 
 
-def parse(record: dict[str, Any], source: str) -> Example:
+def parse(record: dict[str, Any], source: str, *, joint: bool = False) -> Example:
     """Read an unlabelled example from `{"question": text, "context": text}`.
 
     Lists of tokens are not accepted, since answers are substrings of the text. Raises ValueError,
     with `source`, for any other record, or if a text has no words.
     """
     context, question = (_text(record, key, source) for key in ("context", "question"))
-    return Example(source, context, question.words, [], (), source, (source,))
+    return Example(source, context, question.words, [], (), source, (source,), joint)
 
 
 def render(example: Example, prediction: Answer) -> dict[str, Any]:

@@ -1,13 +1,15 @@
-"""The reader of Clark and Gardner (2018): BiDAF, residual self-attention and two span pointers.
+"""Two readers: that of Clark and Gardner (2018), with BiDAF, residual self-attention and two span
+pointers, and the linear layer of Devlin et al. (2019).
 
-Unlike in the original, recurrent layers skip padding, so that an answer does not depend on the rest
-of its batch.
+Unlike in the first one's original, recurrent layers skip padding, so that an answer does not depend
+on the rest of its batch.
 
-Axes: B batch, T tokens of the paragraph, Q tokens of the question, H features, N answers, W lengths
-of an answer.
+Axes: B batch, T tokens of the paragraph (or of both texts in one sequence), Q tokens of the
+question, H features, N answers, W lengths of an answer.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,46 +22,16 @@ from elmo_bench.nn import Backbone, BiGru, Scores, attend, masked_softmax, varia
 from .data import NONE, Answer, Batch
 
 
-class BiDafPlus(nn.Module):
-    """Bi-attention -> self-attention over the paragraph -> scores of first and last answer token.
+class Reader(nn.Module):
+    """What readers share: they score each token as first and as last token of the answer.
 
     The training target of a question with several answers is drawn at each step.
-    `max_answer_length` is the longest answer that is predicted (tokens; None: any length). Memory
-    grows with the batch times the square of the paragraph's length.
+    `max_answer_length` is the longest answer that is predicted (tokens; None: any length).
     """
 
-    def __init__(
-        self,
-        backbone: Callable[..., Backbone],
-        labels: Sequence[str],
-        *,
-        hidden_size: Size,
-        dropout: Dropout,
-        max_answer_length: Count | None = None,
-    ) -> None:
+    def __init__(self, backbone: Callable[..., Backbone], max_answer_length: int | None) -> None:
         super().__init__()
-        self.dropout, self.max_answer_length = dropout, max_answer_length
-        self.backbone = backbone()
-        self.attention = BiAttention(self.backbone.dim)
-        self.residual = SelfAttention(hidden_size, dropout=dropout)
-        size = self.residual.dim
-        self.merge = dense(self.attention.dim, size)
-        self.first = BiGru(input_size=size, hidden_size=hidden_size)
-        self.last = BiGru(input_size=size + self.first.dim, hidden_size=hidden_size)
-        self.first_score = dense(self.first.dim, 1, Scores)
-        self.last_score = dense(self.last.dim, 1, Scores)
-
-    def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
-        """Return each token's scores as first and as last token of the answer; -inf at padding."""
-        context, question = self.backbone(batch.context), self.backbone(batch.question)
-        mask = batch.context.mask
-        merged = self.attention(context, question, mask, batch.question.mask)
-        x = torch.relu(self.merge(merged))
-        x = variational_dropout(x + self.residual(x, mask), self.dropout, self.training)
-        first = self.first(x, mask)
-        last = self.last(torch.cat([x, first], -1), mask)
-        scores = torch.cat([self.first_score(first), self.last_score(last)], -1).mT
-        return scores.masked_fill(~mask[:, None], -torch.inf)
+        self.backbone, self.max_answer_length = backbone(), max_answer_length
 
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
         """Return first plus last token's cross-entropy, averaged over questions with a target."""
@@ -85,6 +57,74 @@ class BiDafPlus(nn.Module):
             Answer(text[start:end], start, end)
             for text, start, end in zip(batch.texts, starts, ends, strict=True)
         ]
+
+
+class BiDafPlus(Reader):
+    """Bi-attention -> self-attention over the paragraph -> scores of first and last answer token.
+
+    Memory grows with the batch times the square of the paragraph's length.
+    """
+
+    needs_joint = False
+
+    def __init__(
+        self,
+        backbone: Callable[..., Backbone],
+        labels: Sequence[str],
+        *,
+        hidden_size: Size,
+        dropout: Dropout,
+        max_answer_length: Count | None = None,
+    ) -> None:
+        super().__init__(backbone, max_answer_length)
+        self.dropout = dropout
+        self.attention = BiAttention(self.backbone.dim)
+        self.residual = SelfAttention(hidden_size, dropout=dropout)
+        size = self.residual.dim
+        self.merge = dense(self.attention.dim, size)
+        self.first = BiGru(input_size=size, hidden_size=hidden_size)
+        self.last = BiGru(input_size=size + self.first.dim, hidden_size=hidden_size)
+        self.first_score = dense(self.first.dim, 1, Scores)
+        self.last_score = dense(self.last.dim, 1, Scores)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
+        """Return each token's scores as first and as last token of the answer; -inf at padding."""
+        asked: Any = batch.question  # not None: `needs_joint` is false
+        context, question, mask = (
+            self.backbone(batch.context),
+            self.backbone(asked),
+            batch.context.mask,
+        )
+        merged = self.attention(context, question, mask, asked.mask)
+        x = torch.relu(self.merge(merged))
+        x = variational_dropout(x + self.residual(x, mask), self.dropout, self.training)
+        first = self.first(x, mask)
+        last = self.last(torch.cat([x, first], -1), mask)
+        scores = torch.cat([self.first_score(first), self.last_score(last)], -1).mT
+        return scores.masked_fill(~mask[:, None], -torch.inf)
+
+
+class Span(Reader):
+    """Backbone over question and paragraph in one sequence -> linear (Devlin et al. 2019, 4.2)."""
+
+    needs_joint = True
+
+    def __init__(
+        self,
+        backbone: Callable[..., Backbone],
+        labels: Sequence[str],
+        *,
+        max_answer_length: Count | None = None,
+    ) -> None:
+        super().__init__(backbone, max_answer_length)
+        self.output = Scores(self.backbone.dim, 2)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
+        """Return each token's scores as first and as last token of the answer; -inf outside the
+        paragraph.
+        """
+        scores = self.output(self.backbone(batch.context)).mT
+        return scores.masked_fill(batch.offsets[:, None, :, 1] == 0, -torch.inf)
 
 
 class TriLinear(nn.Module):

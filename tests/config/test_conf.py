@@ -8,6 +8,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.check import faults
+from elmo_bench.encoders.transformer import Transformer
 from tests import conftest
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -24,6 +25,7 @@ TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
 EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
 RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
 FINETUNE = [recipe for recipe in RECIPES if recipe.startswith("finetune_")]
+BERT = sorted(path.stem for path in CONF.glob("experiment/bert/*.yaml"))
 # Groups that one job alone brings in.
 ONLY_WITH = {group: ["job=pretrain"] for group in ("bilm", "text", "bilm_optimizer")}
 
@@ -78,7 +80,7 @@ def test_an_optimizer_comes_whole(overrides, expected):
     assert optimizer.betas is None
 
 
-@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if recipe not in FINETUNE])
+@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if not recipe.endswith("_bert")])
 def test_a_recipe_is_for_one_corpus_and_task(recipe):
     """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave
     them as they are.
@@ -101,6 +103,25 @@ def test_an_experiment_is_a_whole_setting(corpus):
     assert keys(task) <= keys(cfg)
     assert cfg.fit.max_epochs <= task.fit.max_epochs
     assert faults(cfg) == []
+
+
+@pytest.mark.parametrize("finetune", ["none", "lora", "full"])
+@pytest.mark.parametrize("task", BERT)
+def test_an_experiment_as_in_berts_paper(task, finetune, monkeypatch):
+    """Linear layers over the top layer and nothing else, with one rate for all that trains."""
+    monkeypatch.setattr(Transformer, "reads_joined", True, raising=False)
+    cfg = composed(f"experiment=bert/{task}", f"finetune={finetune}")
+    assert faults(cfg) == []
+    assert (cfg.elmo.mix, cfg.elmo.at, cfg.elmo.norm) == ("top", ["input"], "none")
+    assert (cfg.embed._target_, cfg.embed.word_dim) == ("elmo_bench.nn.Words", 0)
+    assert (cfg.rnn._target_, cfg.encoder.name) == ("elmo_bench.nn.Identity", "bert_base")
+    lr = {"none": 1e-3, "lora": 5e-4, "full": 5e-5}[finetune]
+    assert (cfg.finetune.name, cfg.finetune.lr, cfg.task.optimizer.lr) == (finetune, lr, lr)
+    assert (cfg.fit.batch_size, cfg.schedule.name) == (32, "linear_warmup")
+    assert cfg.fit.patience == cfg.fit.max_epochs == (20 if finetune == "none" else 3)
+    if finetune == "lora":  # no setting is invented
+        own = [f"task={cfg.task.name}", f"data={cfg.data.name}", "encoder=bert_base"]
+        assert keys(cfg) <= keys(composed(*own, "recipe=finetune_bert", "finetune=lora"))
 
 
 @pytest.mark.parametrize("recipe", FINETUNE)

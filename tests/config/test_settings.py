@@ -18,6 +18,13 @@ WRONG = [
     ("elmo.at=[]", "elmo.at=[], but it must have at least 1 item"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
+    (
+        "task=squad head=span",
+        "encoder=mini reads texts apart, but tasks.squad.model.Span needs them",
+    ),
+    ("task=squad task.joint=true", "task.joint=true, but tasks.squad.model.BiDafPlus needs"),
+    ("task=squad head=span task.joint=false", "task.joint=false, but tasks.squad.model.Span needs"),
+    ("head=span", "task.joint=true, but tasks.ner.data cannot read several texts in one sequence"),
     ("task.monitor=f2", "task.monitor=f2, but it must be precision, recall or f1"),
     ("fraction=0", "fraction=0, but it must be greater than 0"),
     ("+logger.foo.bar=1", "there is no setting logger.foo; "),

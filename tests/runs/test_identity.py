@@ -6,6 +6,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from elmo_bench.encoders.transformer import Transformer
 from elmo_bench.runs import hash_files, identity_of, settings_digest
 from tests.conftest import composed
 
@@ -86,6 +87,20 @@ def test_what_stands_below_elmo_does_nothing_in_the_baseline(identity, baseline)
     changed += ["elmo.adapt=true", "elmo.dropout=0", "finetune.lr=1", "adapt.epochs=9"]
     assert identity(baseline, *changed) == identity(baseline)
     assert identity(baseline, "fraction=0.5") != identity(baseline)
+
+
+def test_an_encoder_that_reads_texts_apart_is_asked_for_no_more(identity, monkeypatch):
+    """One that reads them in one sequence gives other figures so; no run asked for it before."""
+    monkeypatch.setattr(Transformer, "reads_joined", True, raising=False)
+    joint, apart = ["task=squad", "task.joint=true"], ["task=squad", "task.joint=false"]
+    for digest in (settings_digest, None):
+        for encoder in ("encoder=mini", "encoder=none"):
+            assert identity(encoder, *joint, digest=digest) == identity(
+                encoder, *apart, digest=digest
+            )
+        bert = ["encoder=bert_base", *joint]
+        assert identity(*bert, digest=digest) != identity(bert[0], *apart, digest=digest)
+        assert identity(*bert, "elmo.mix=none") == identity("encoder=none", *apart)
 
 
 def test_runs_of_a_sweep_that_are_one(identity):

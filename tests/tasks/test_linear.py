@@ -48,6 +48,25 @@ def test_a_linear_head(tmp_path, task):
     torch.testing.assert_close(given, expected)
 
 
+def test_tags_chosen_apart(tmp_path):
+    """Without a CRF: the mean negative log-likelihood of the words' tags, and the best tag of each,
+    whatever stands beside it.
+    """
+    (tmp_path / "gold").write_text(TEXTS["ner"])
+    settings = ["rnn=identity", "encoder=none", "run_dir=here", "task.model.crf=false"]
+    cfg = composed("task=ner", *settings)
+    model, vocab, batch = built(cfg, list(reader(cfg, "test")(tmp_path / "gold")))
+    scores = torch.randn(2, 2, len(vocab.labels))
+    right = [scores[0, 0].log_softmax(0)[vocab.label_id("U-PER")]]
+    right += [scores[1, 0].log_softmax(0)[vocab.label_id("U-PER")]]
+    right += [scores[1, 1].log_softmax(0)[vocab.label_id("O")]]
+    torch.testing.assert_close(model.loss(scores, batch), -sum(right) / 3)
+    scores[1, :, vocab.label_id("L-PER")] = 9.0  # a chunk that nothing begins
+    scores[0, 0, vocab.label_id("O")] = 9.0
+    assert model.decode(scores, batch) == [["O"], ["B-PER", "B-PER"]]
+    assert not model.sums_losses
+
+
 def test_identity():
     x, mask = torch.randn(2, 3, 4), torch.tensor([[True, True, True], [True, False, False]])
     identity = Identity(input_size=4, dropout=0.5, hidden_size=7)

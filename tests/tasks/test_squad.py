@@ -4,6 +4,7 @@ import itertools
 import json
 import logging
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,8 +16,8 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import nn
 
 from elmo_bench.elmo import Elmo
-from elmo_bench.nn import Backbone, BiGru, Words
-from elmo_bench.text import Vocab
+from elmo_bench.nn import Backbone, BiGru, Identity, Words
+from elmo_bench.text import Vocab, parted
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import WeightAverage
@@ -33,7 +34,7 @@ from tasks.squad.data import (
     write,
 )
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
-from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, TriLinear, best_spans
+from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, Span, TriLinear, best_spans
 from tests.tasks.small import bilm
 
 PIER = "A pier stands near the mill."
@@ -180,6 +181,33 @@ def test_collate():
     assert batch.question.mask.sum(1).tolist() == [5, 3]
     assert [each.gold for each in some] == [["1893", "in 1893", "1893"], ["burned down"]]
     assert batch.offsets[0, year].tolist() == [MILL.index("1893"), MILL.index("1893") + 4]
+
+
+def test_one_linear_layer_over_question_and_paragraph_in_one_sequence():
+    """Scores of the paragraph's words alone, whatever the length of its question; targets and
+    answers at their places there.
+    """
+    some = [example("1893"), example("burned down", "rebuilt", identity="r", question="What?")]
+    apart = collate(some, vocab := vocab_of(some))
+    both = [replace(one, joint=True) for one in some]
+    batch = collate(both, vocab)
+    embed = Words(vocab=vocab, vectors={}, word_dim=12)
+    model = Span(partial(Backbone, embed, Elmo(None), Identity), [], max_answer_length=17).eval()
+    scores, x = model(batch), model.output(embed(apart.context)).mT
+    assert batch.question is None
+    for row, one in enumerate(both):
+        (words,) = one.sentences
+        assert parted(words) == [[*one.question], [*one.paragraph.words]]
+        begin, length = len(one.question) + 2, len(one.paragraph.words)
+        torch.testing.assert_close(scores[row, :, begin : begin + length], x[row, :, :length])
+        assert scores[row].isfinite().sum() == 2 * length
+        assert batch.answers[row, 0].tolist() == [place + begin for place in one.spans[0]]
+    assert batch.answers[0, 1].tolist() == [-1, -1]
+    torch.manual_seed(2)
+    loss = model.loss(x, apart)
+    torch.manual_seed(2)
+    torch.testing.assert_close(model.loss(scores, batch), loss)
+    assert model.decode(scores, batch) == model.decode(x, apart)
 
 
 def test_predictions_make_a_round_trip(tmp_path):
