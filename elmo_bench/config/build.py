@@ -15,7 +15,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.elmo import Elmo, FineTuning
-from elmo_bench.encoders import LayerStore, add_adapters, build_store
+from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import Example, TaskData
@@ -142,23 +142,31 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     )
 
 
-def store(cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device) -> LayerStore | None:
+def store(
+    cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device
+) -> LayerStore | LayerMemory | None:
     """Build or open the store with the layers of all sentences, including those that `fraction`
-    leaves out; None if the encoder should run on each batch. The encoder computes on `device`.
+    leaves out, or compute them into the memory of `device`, where the encoder runs; None if it
+    should run on each batch.
     """
     if "limit_train_batches" in cfg.trainer or not is_stored(cfg.store.mode, elmo):
         return None  # trainer=smoke reads little
-    limit = cfg.store.max_bytes
+    of_what = elmo.encoder, data.all_sentences, elmo.chosen
+    how = {"dtype": cfg.store.dtype, "max_bytes": max_bytes(cfg)}
+    if cfg.store.mode == "memory":
+        return LayerMemory(*of_what, device, **how)
     return build_store(
-        elmo.encoder,
-        data.all_sentences,
-        elmo.chosen,
+        *of_what,
         Path(cfg.cache_dir, "layers").expanduser(),
-        dtype=cfg.store.dtype,
-        max_bytes=math.inf if limit is None else float(limit),
+        **how,
         keep=is_pretrained(cfg.encoder),  # no other run has the same random weights
         device=device,
     )
+
+
+def max_bytes(cfg: DictConfig) -> float:
+    """How many bytes stores may take."""
+    return math.inf if cfg.store.max_bytes is None else float(cfg.store.max_bytes)
 
 
 def is_stored(mode: str, elmo: Elmo) -> bool:

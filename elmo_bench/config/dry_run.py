@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
+import torch
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench.encoders import check_room, row_bytes
 from elmo_bench.files import NotHereError, counted_noun, offline
 from elmo_bench.runs import is_baseline
 
@@ -98,11 +99,14 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     yield f"encoder={cfg.encoder.name}: {elmo.encoder.num_layers} layers of {dim} numbers a token"
     if not tokens or not build.is_stored(cfg.store.mode, elmo):  # no file is here yet
         return
-    size = tokens * len(layers) * dim * np.dtype(cfg.store.dtype).itemsize
+    size = tokens * len(layers) * row_bytes(dim, cfg.store.dtype)
+    kept = counted_noun(len(layers), "layer")
+    said = f"layer store: {tokens:,} tokens x {kept} x {dim} x {cfg.store.dtype} = {size / 1e9:.2f}"
+    if cfg.store.mode == "memory":
+        device = hardware.device(cfg)
+        check_room(size, torch.device(device), build.max_bytes(cfg))
+        yield f"{said} GB of memory: {device}"
+        return
     folder = Path(cfg.cache_dir).expanduser().absolute()
     there = next(each for each in (folder, *folder.parents) if each.exists())
-    kept = counted_noun(len(layers), "layer")
-    yield (
-        f"layer store: {tokens:,} tokens x {kept} x {dim} x {cfg.store.dtype} "
-        f"= {size / 1e9:.2f} GB; {shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"
-    )
+    yield f"{said} GB; {shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"

@@ -30,6 +30,7 @@ Keys = Text | Annotated[list[Text], MinLen(1)]
 Values = str | int | float | bool | list[str | int | float | bool | list | None] | None
 Files = File | Annotated[list[File], MinLen(1)]
 Formatted = Literal["float32", "float16"]
+Stored = Literal["float32", "bfloat16", "float16", "int8"]
 Split = Literal["train", "dev", "test"]
 Betas = Annotated[list[Dropout], MinLen(2), MaxLen(2)]
 Filter = Annotated[list[Size], MinLen(2), MaxLen(2)]  # width, number
@@ -94,8 +95,8 @@ class Fit(Section):
 
 
 class Store(Section):
-    mode: Literal["auto", "off"]
-    dtype: Formatted
+    mode: Literal["auto", "memory", "off"]
+    dtype: Stored
     max_bytes: NotNegative | None
 
 

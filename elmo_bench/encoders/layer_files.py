@@ -1,37 +1,37 @@
 """The files of a layer store: safetensors, written batch by batch and mapped to be read.
 
-Axes: L layers, B batch, T tokens, D encoder, N words of all sentences.
+Axes: L layers, B batch, T tokens, N words of all sentences, W numbers of a stored vector.
 """
 
 import itertools
 import json
 import logging
-import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Shaped
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo_bench.files import Bars, atomic
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
+from .layer_types import pack, row_bytes, unpack, width
 
 log = logging.getLogger(__name__)
 HEADER = 1024  # bytes before the vectors of a layer
-TYPES = {"float32": "F32", "float16": "F16"}  # safetensors' names
+# safetensors' names
+TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}
 # Limits of a GPU's batch, including padding, and of its layers; two or three copies are in memory.
 GPU_TOKENS, GPU_BYTES = 1 << 15, 1 << 30
 
 
-def read_layer(folder: Path, layer: int) -> tuple[Float[Tensor, "N D"], float]:
+def read_layer(folder: Path, layer: int) -> tuple[Shaped[Tensor, "N W"], float]:
     """Map the file of a layer; return it and the seconds that the encoder took.
 
     Raises FileNotFoundError, or ValueError for a file that is damaged or of another store.
@@ -86,8 +86,12 @@ def _path(folder: Path, layer: int) -> Path:
 
 
 def _header(about: Mapping[str, str], shape: tuple[int, int], dtype: str) -> bytes:
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    tensor = {"dtype": TYPES[dtype], "shape": [*shape], "data_offsets": [0, size]}
+    words, dim = shape
+    tensor = {
+        "dtype": TYPES[dtype],
+        "shape": [words, width(dim, dtype)],
+        "data_offsets": [0, words * row_bytes(dim, dtype)],
+    }
     text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
     return len(text).to_bytes(8, "little") + text
 
@@ -103,25 +107,38 @@ def _write_vectors(
 
     No memory map is used: on a full disk that would end the process without a message.
     """
-    row = encoder.dim * np.dtype(dtype).itemsize
-    ends = [*itertools.accumulate(map(len, sentences), initial=0)]
+    row = row_bytes(encoder.dim, dtype)
+    starts = [*itertools.accumulate(map(len, sentences), initial=0)]
+    for numbers, packed in packed_layers(encoder, sentences, layers, dtype):
+        on_host = packed.cpu().contiguous().view(torch.uint8).numpy()
+        for number, of_sentence in zip(numbers, on_host.swapaxes(0, 1), strict=True):
+            stored = of_sentence[:, : len(sentences[number])]
+            for file, layer in zip(files, stored, strict=True):
+                file.seek(HEADER + row * starts[number])
+                file.write(layer.data)
+
+
+def packed_layers(
+    encoder: Any, sentences: Sequence[Sequence[str]], layers: Sequence[int], dtype: str
+) -> Iterator[tuple[list[int], Shaped[Tensor, "L B T W"]]]:
+    """Yield (indices, layers) of every batch of sentences, in the type of a store, on the encoder's
+    device. Raises FloatingPointError for a number that is not finite in that type.
+    """
     tokens = BATCH_TOKENS
     if device_of(encoder).type == "cuda":
         tokens = max(tokens, min(GPU_TOKENS, GPU_BYTES // (4 * encoder.dim * len(layers))))
     forget_words(encoder)  # a store does not depend on what was read before
     with Bars() as bars:
-        bar = bars.add_task("encoder", total=ends[-1])
+        bar = bars.add_task("encoder", total=sum(map(len, sentences)))
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
-            on_host = vectors.to("cpu", getattr(torch, dtype)).contiguous().numpy()
-            for number, of_sentence in zip(numbers, on_host.swapaxes(0, 1), strict=True):
+            packed = pack(vectors, dtype)
+            is_finite = unpack(packed).isfinite().all(-1).all(0).cpu()
+            for number, words in zip(numbers, is_finite, strict=True):
                 sentence = sentences[number]
-                stored = of_sentence[:, : len(sentence)]
-                if not np.isfinite(stored).all():
+                if not words[: len(sentence)].all():
                     raise FloatingPointError(
                         f"the encoder's layers of {' '.join(sentence)[:80]!r} are not finite in "
                         f"{dtype}"
                     )
-                for file, layer in zip(files, stored, strict=True):
-                    file.seek(HEADER + row * ends[number])
-                    file.write(layer.data)
-                bars.advance(bar, len(sentence))
+            yield numbers, packed
+            bars.advance(bar, sum(len(sentences[number]) for number in numbers))

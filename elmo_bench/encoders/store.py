@@ -2,7 +2,7 @@
 
 The mix is not stored: s_j and gamma stay trainable.
 
-Axes: L layers, B batch, T tokens, D encoder, N words of all sentences.
+Axes: L layers, B batch, T tokens, D encoder, N words of all sentences, W numbers of a vector there.
 """
 
 import fcntl
@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from elmo_bench.files import hold, remove_unheld
 
 from .layer_files import is_complete, read_layer
+from .layer_types import unpack
 
 Sentence = tuple[str, ...]
 
@@ -77,7 +78,7 @@ class LayerStore:
         return [k for k in dict.fromkeys(self.layers) if not is_complete(self.folder, k)]
 
     @cached_property
-    def _mapped(self) -> list[tuple[Float[Tensor, "N D"], float]]:
+    def _mapped(self) -> list[tuple[Shaped[Tensor, "N W"], float]]:
         return [read_layer(self.folder, layer) for layer in self.layers]
 
     @property
@@ -87,11 +88,18 @@ class LayerStore:
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Float[Tensor, "L B T D"]:
         """Return the layers of a batch of sentences; 0 after the end of a sentence."""
-        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-        starts = [self.starts[tuple(sentence)] if sentence else 0 for sentence in sentences]
-        positions = np.arange(lengths.max(initial=0))
-        is_word = positions < lengths[:, None]
-        rows = np.where(is_word, np.array(starts, np.int64)[:, None] + positions, 0)
-        layers = torch.stack([tensor[torch.from_numpy(rows)] for tensor, _ in self._mapped])
-        layers[:, torch.from_numpy(~is_word)] = 0
+        rows = word_rows(self.starts, sentences)
+        layers = unpack(torch.stack([tensor[rows] for tensor, _ in self._mapped]))
+        layers[:, rows < 0] = 0
         return layers
+
+
+def word_rows(
+    starts: Mapping[Sentence, int], sentences: Sequence[Sequence[str]]
+) -> Int[Tensor, "B T"]:
+    """Return the row of each word of a batch; -1 after the end of a sentence."""
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+    firsts = [starts[tuple(sentence)] if sentence else 0 for sentence in sentences]
+    positions = np.arange(lengths.max(initial=0))
+    rows = np.array(firsts, np.int64)[:, None] + positions
+    return torch.from_numpy(np.where(positions < lengths[:, None], rows, -1))

@@ -16,13 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from elmo_bench.files import alone
 
 from .encode import device_of
 from .layer_files import write_layers
+from .layer_types import row_bytes
 from .store import LayerStore, Sentence
 
 log = logging.getLogger(__name__)
@@ -48,15 +48,12 @@ def build_store(
     `max_bytes`, if the disk is too small, or if nothing can be written. Raises FloatingPointError
     if the encoder's output is not finite.
     """
-    keys = {_key(sentence): sentence for sentence in {*map(tuple, sentences)} if sentence}
-    if not keys:
+    distinct, starts = ordered(sentences)
+    if not distinct:
         return None
-    distinct = [keys[key] for key in sorted(keys)]
-    text = hashlib.sha256(b"".join(sorted(keys)))
+    text = hashlib.sha256(b"".join(map(_key, distinct)))
     name = hashlib.sha256(encoder.fingerprint().encode()).hexdigest()  # reads all weights
     path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
-    ends = [*itertools.accumulate(map(len, distinct), initial=0)]
-    starts = dict(zip(distinct, ends, strict=False))
     store, is_ready = LayerStore(path, layers, starts, keep=keep), False
     try:
         is_ready = _compute_missing(store.hold(), encoder, distinct, dtype, max_bytes, device)
@@ -67,6 +64,15 @@ def build_store(
         if not is_ready:
             store.close()
     return store if is_ready else None
+
+
+def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
+    """Return the distinct sentences, in the order of their hashes, and the row at which each
+    begins.
+    """
+    distinct = sorted({*map(tuple, sentences)} - {()}, key=_key)
+    ends = itertools.accumulate(map(len, distinct), initial=0)
+    return distinct, dict(zip(distinct, ends, strict=False))
 
 
 def _key(sentence: Sentence) -> bytes:
@@ -89,7 +95,7 @@ def _compute_missing(
         if not (missing := store.missing()):
             return True
         tokens = sum(map(len, sentences))
-        size = len(missing) * tokens * encoder.dim * np.dtype(dtype).itemsize
+        size = len(missing) * tokens * row_bytes(encoder.dim, dtype)
         has_room = _has_room(size, store.folder.parent, max_bytes)
         if has_room:
             log.info("encoding %s tokens once (%.2f GB): %s", tokens, size / 1e9, store.folder)

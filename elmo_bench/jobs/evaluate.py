@@ -31,7 +31,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     """Return the figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1.
 
     On the checkpoint's own test file they equal those of its training run, but for the rounding of
-    layers in a store with `store.dtype=float16`: an evaluation runs the encoder.
+    layers in a store of another type than float32: an evaluation runs the encoder.
     """
     started, original = time.perf_counter(), cfg
     log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports

@@ -85,3 +85,17 @@ def test_a_step_waits_for_nothing(tmp_path, monkeypatch, task, kind):
     monkeypatch.setattr(hardware, "callbacks", lambda cfg: [*callbacks(cfg), Strict()])
     settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=1", "fit.batch_size=2"]
     run(tmp_path / "run", *settings, f"trainer.precision={kind}")
+    run(tmp_path / "memory", *settings, f"trainer.precision={kind}", "store.mode=memory")
+
+
+@pytest.mark.parametrize("task", ["ner", "snli"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_layers_in_the_memory_of_the_gpu(tmp_path, task, dtype):
+    """Bit for bit those of the disk, with workers that do not have them."""
+    settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=2"]
+    settings += [f"store.dtype={dtype}", "num_workers=2"]
+    figure, weights = run(tmp_path / "memory", *settings, "store.mode=memory")
+    assert not (tmp_path / "layers").exists()
+    expected, others = run(tmp_path / "disk", *settings)
+    assert figure == expected
+    assert [name for name in weights if not torch.equal(weights[name], others[name])] == []

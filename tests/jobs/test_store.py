@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+import torch
 
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.jobs.train import train
@@ -80,6 +81,23 @@ def test_the_figures_are_those_without(tmp_path, reads):
             for name in ("run0", "run1")
         ]
         assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "overrides"), [("ner", ["num_workers=1"]), ("snli", ["store.dtype=int8"])]
+)
+def test_the_figures_of_a_store_in_memory(tmp_path, reads, task, overrides):
+    """Those of the disk to the last bit; nothing is written."""
+    overrides = [f"task={task}", *SMALL[task], *overrides]
+    in_memory = run(tmp_path, *overrides, "store.mode=memory")
+    assert set(reads.values()) == {1}
+    assert not (tmp_path / "layers").exists()
+    assert in_memory == run(tmp_path, *overrides)
+    weights = [
+        torch.load(tmp_path / name / "best.ckpt", weights_only=True)["state_dict"]
+        for name in ("run0", "run1")
+    ]
+    assert [key for key in weights[0] if not torch.equal(*(each[key] for each in weights))] == []
 
 
 @pytest.mark.parametrize("overrides", [["encoder=none"], ["finetune=full"], ["trainer=smoke"]])

@@ -38,6 +38,8 @@ def identity():
         ("trainer=cpu trainer.enable_progress_bar=false", ""),
         ("store.mode='off'", ""),
         ("store.mode='off' store.dtype=float16", ""),
+        ("store.mode=memory", ""),
+        ("store.mode=memory store.dtype=int8", "store.dtype=int8"),
         ("adapt.epochs=7 adapt.seed=2", ""),
         ("tf32=false", ""),
         ("task.elmo.at=[output] elmo.at=[input]", ""),
