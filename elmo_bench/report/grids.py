@@ -1,7 +1,9 @@
 """A report's tables: means, differences with significance tests, and the paper's figures."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
+from statistics import fmean
 from typing import NamedTuple
 
 from elmo_bench.files import listed
@@ -11,7 +13,7 @@ from .comparison import Comparison
 from .grid import Grid, without
 from .names import axis, metric_title, name, names, task_titles, value
 from .published import paper_corpus
-from .significance import FEWEST, LEVEL, PRELIMINARY
+from .significance import FEWEST, LEVEL, PRELIMINARY, averaged
 from .table import Cell, Report, comparisons_of
 
 MEANS = "percent: mean ± standard deviation (runs)"
@@ -24,6 +26,10 @@ ABOUT_TESTS = (
 ABOUT_SMALLEST = (
     f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples find (p "
     f"(Holm) below {LEVEL}) in 80 % of cases."
+)
+ABOUT_MEAN = (
+    "The mean over {} corpora; those on which the same models were tested count as one. The "
+    "interval goes with p, which is not corrected."
 )
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
@@ -92,8 +98,9 @@ def titled(title: str, about: str) -> str:
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind, in reading order: `means`, `differences`, `paper`; without empty
-    ones and, because `differences` includes them, the means of a single row with comparisons.
+    """Return the tables by kind, in reading order: `means`, `differences`, `average` (if rows are
+    corpora), `paper`; without empty ones and, because `differences` includes them, the means of a
+    single row with comparisons.
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}
@@ -101,6 +108,8 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["means"] = means(report)
     if has_comparisons:
         grids["differences"] = differences(report)
+    if report.rows == ["data.name"] and (averages := average(report)).rows:
+        grids["average"] = averages
     if any(cell.published is not None for cell in report.cells):
         grids["paper"] = paper(report)
     return grids
@@ -201,6 +210,33 @@ def differences(report: Report) -> Grid:
     what = title(report, f"{MEANS}, and its difference to {labels.base}")
     grid = by_cell(report, rows, ["mean", *TESTED, ERRORS], what, caption)
     return _best_bold(report, grid)._replace(spare=(ERRORS, SMALLEST, "p"))
+
+
+def average(report: Report) -> Grid:
+    """Return a table of means over corpora, with a row for each column that all of them have."""
+    labels, groups = labels_of(report), defaultdict[Hashable, list[Mapping[Key, Cell]]](list)
+    for row, cells in report.by_row.items():
+        run = next(iter(cells.values())).runs[0]
+        groups[run.settings.get("trained_on.name", row)].append(cells)
+    rows = []
+    for column in report.heads:
+        found = [[one[column] for one in group if column in one] for group in groups.values()]
+        if [*map(len, found)] == [*map(len, groups.values())]:
+            mean = fmean(fmean(cell.mean for cell in group) for group in found)
+            rows.append([labels.columns[column], points(mean), *_averaged(found)])
+    heads, about = [labels.axes, "mean", *TESTED], ABOUT_MEAN.format(len(groups))
+    grid = Grid(title(report, "percent: mean over corpora"), heads, rows, 1, about)
+    return without(grid, {c for c in range(2, len(heads)) if not any(row[c] for row in rows)})
+
+
+def _averaged(groups: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return the figures of the mean difference for the columns of TESTED, if all are tested."""
+    tests = [[one.comparison.test for one in group if one.comparison] for group in groups]
+    whole = [[test for test in group if test] for group in tests]
+    if not all(whole) or [*map(len, whole)] != [*map(len, groups)]:
+        return [""] * len(TESTED)
+    test = averaged(whole)
+    return tested(Comparison(test.difference, None, test))
 
 
 def tested(comparison: Comparison) -> list[str]:

@@ -11,6 +11,7 @@ Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -91,6 +92,33 @@ def compare(
     )
 
 
+def averaged(groups: Sequence[Sequence[Test]]) -> Test:
+    """Return the test of the mean over corpora, which have independent examples and runs.
+
+    The corpora of a group, on which the same models were tested, count as one. Their errors are
+    averaged as if they were equal, and so never too small.
+    """
+    difference = fmean(fmean(test.difference for test in group) for group in groups)
+    parts = [
+        [
+            ((fmean(s.error for s in each) / len(groups)) ** 2, min(s.freedom for s in each))
+            for each in zip(*(test.scales for test in group), strict=False)
+        ]
+        for group in groups
+    ]
+    scales = tuple(_scale(*each) for each in zip(*parts, strict=False))
+    tests, half = [test for group in groups for test in group], reach(scales, LEVEL)
+    most = max(test.most for test in tests)
+    return tests[0]._replace(
+        difference=difference,
+        scales=scales,
+        p=None if any(test.p is None for test in tests) else largest_p(difference, scales),
+        interval=(max(difference - half, -most), min(difference + half, most)),
+        runs=min((test.runs for test in tests), key=min),
+        detectable=None,
+    )
+
+
 def reach(scales: Sequence[Scale], level: float) -> float:
     """Return half the width of the widest interval that these scales give at a level."""
     return max(
@@ -159,7 +187,7 @@ def _of_models(ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q 
     return _scale((float(covariance(change[None])[0, 0]), ours.shape[1] - 1))
 
 
-def _scale(*parts: tuple[float, int]) -> Scale:
+def _scale(*parts: tuple[float, float | int]) -> Scale:
     """Return the scale of a sum of variances, given with their degrees of freedom, with those of
     Satterthwaite (1946).
     """

@@ -132,6 +132,26 @@ def test_correlations_are_compared(tmp_path):
             read_counts(path, "f1")
 
 
+def test_the_mean_over_corpora(tmp_path):
+    """A corpus on which the models of another were tested counts with it as one."""
+    chances = {"none": 0.5, "all": 0.7}
+    for number, corpus in enumerate(("a", "b", "c")):
+        trained(tmp_path / corpus, chances, 60, start=number, data_name=corpus)
+    for mix in chances:
+        for seed in SEEDS:
+            path = tmp_path / f"c/{mix}{seed}/result.json"
+            content = json.loads(path.read_text())
+            content["config"]["trained_on"] = {"name": "b"}
+            path.write_text(json.dumps(content))
+    runs = collect([tmp_path])
+    found = report(runs, ["data"], ["elmo.mix"], baseline=("none",))
+    means = {cell.row[0]: cell.mean for cell in found.cells if cell.column == ("all",)}
+    row = tables(found)["average"].rows[-1]
+    assert row[:2] == ["all layers", f"{50 * means['a'] + 25 * (means['b'] + means['c']):.2f}"]
+    assert float(row[2]) > 5
+    assert "average" not in tables(report(runs, None, ["elmo.mix"], baseline=("none",)))
+
+
 def by_column(found):
     return {cell.column[-1]: cell for cell in found.cells}
 
