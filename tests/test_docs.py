@@ -20,12 +20,11 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 import tasks
 from elmo_bench.config import dry_run
 from elmo_bench.config.check import faults
+from tasks.classify import snli, sst
 from tasks.coref import data as coref
 from tasks.ner import data as ner
-from tasks.snli import data as snli
 from tasks.squad import data as squad
 from tasks.srl import data as srl
-from tasks.sst5 import data as sst5
 from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
@@ -217,7 +216,7 @@ def test_python(page):
         ("coref.txt", coref, 1),
         ("squad.json", squad, 1),
         ("snli.jsonl", snli, 3),
-        ("sst5.txt", sst5, 5),
+        ("sst5.txt", sst, 5),
     ],
 )
 def test_examples_of_files(name, reader, count, tmp_path):

@@ -42,6 +42,8 @@ def parts(cfg: DictConfig, files: Mapping[str, Path] | None = None) -> Parts:
     mixes, task_data = elmo(cfg), data(cfg, files)
     task_data.vocab, word_vectors = vocab(cfg, task_data)
     task_model = model(cfg, task_data.vocab, word_vectors, mixes)
+    if hasattr(task_model, "observe"):
+        task_model.observe(task_data.examples["train"])
     return Parts(mixes, task_data, word_vectors, module(cfg, task_model, task_data.vocab))
 
 

@@ -81,6 +81,7 @@ class Task(Section):
     metric: dict
     elmo: dict
     read: dict = {}
+    pair: Any = None  # whether an example has two texts
     published: Any = None
 
 

@@ -33,7 +33,8 @@ class TaskModel(Protocol):
 
     `loss` is the mean over the examples of a batch, or their sum if the model has `sums_losses =
     True`. A model of some tasks has `needs_joint`: it reads the texts of an example only in one
-    sequence (true, see `task.joint`), or only apart (false).
+    sequence (true, see `task.joint`), or only apart (false). One with `observe(examples)` sees
+    those of training once, before it.
     """
 
     backbone: Backbone

@@ -128,7 +128,8 @@ def test_an_experiment_as_in_berts_paper(task, finetune, monkeypatch):
 @pytest.mark.parametrize("task", TASKS)
 def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
     """It trains the encoder, by a schedule, and invents no setting."""
-    cfg, without = composed(f"task={task}", f"recipe={recipe}"), composed(f"task={task}", "~recipe")
+    cfg = composed(f"task={task}", f"recipe={recipe}")
+    without = composed(f"task={task}", "~recipe", "rnn=identity")
     assert cfg.finetune.name in ("full", "gradual")
     assert cfg.finetune.lr < cfg.task.optimizer.lr
     assert keys(cfg.elmo) <= keys(without.elmo)
@@ -148,9 +149,11 @@ def test_the_command_line_may_change_a_recipe_for_fine_tuning():
 def test_without_an_rnn_a_linear_layer_is_left():
     """In the tasks that have an upper RNN, unless its size is given."""
     for task in TASKS:
-        own = composed(f"task={task}").task.model
-        without = {"hidden_size": None} if task in ("ner", "sst5") else {}
-        assert composed(f"task={task}", "rnn=identity").task.model == dict(own) | without
+        own, model = (composed(f"task={task}", *more).task.model for more in ([], ["rnn=identity"]))
+        if task == "sst5":
+            assert (model._target_, model.pool) == ("tasks.classify.pooled.Pooled", "mean")
+        else:
+            assert model == dict(own) | ({"hidden_size": None} if task == "ner" else {})
     kept = composed("task=ner", "rnn=identity", "task.model.hidden_size=50")
     assert kept.task.model.hidden_size == 50
 

@@ -4,7 +4,6 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from elmo_bench.training.module import TaskModule
 from tests import conftest
 from tests.jobs.small import RECORDS, SMALL
 from tests.jobs.test_resume import train_and_kill, until
+from tests.tasks.small import module
 
 from . import damages
 from .damages import Damage
@@ -106,7 +106,7 @@ def corpus_seeds(task: str) -> list[Seed]:
 
 
 def read_corpus(task: str, path: Path) -> list[Any]:
-    return list(import_module(f"tasks.{task}.data").read(path))
+    return list(module(task).read(path))
 
 
 WORD = "{}\t{}" + "\t_" * 8 + "\n"
@@ -179,9 +179,9 @@ def read_softmax(path: Path) -> LanguageModel:
 def gold(task: str, example: Any) -> Any:
     """What a model that is always right, or an untrained one, would predict."""
     if task == "squad":
-        answer = import_module("tasks.squad.data").Answer
+        answer = module("squad").Answer
         return answer(example.gold[0], 0, 1) if example.gold else answer("", 0, 0)
-    if example.gold == "-":
+    if example.gold is None:
         return "2" if task == "sst5" else "neutral"
     return example.gold
 
@@ -193,10 +193,10 @@ def score_config(task: str) -> DictConfig:
 
 def prediction_seeds(task: str) -> list[Seed]:
     """What the task writes of its corpus."""
-    module, path = import_module(f"tasks.{task}.data"), corpus(task)
-    examples = list(module.read(path))
+    form, path = module(task), corpus(task)
+    examples = list(form.read(path))
     written = workshop() / f"{task}-written"
-    module.write(examples, [gold(task, example) for example in examples], written)
+    form.write(examples, [gold(task, example) for example in examples], written)
     beside = {f"gold-{path.name}": path.read_bytes()}
     kinds = {"squad": damages.JSON, "snli": damages.LINES}.get(task, damages.TEXT)
     return [Seed("predicted.out", written.read_bytes(), kinds, beside)]
@@ -218,7 +218,7 @@ def input_seeds(task: str) -> list[Seed]:
 
 def read_input(task: str, path: Path) -> Any:
     """As job=predict reads, without a model."""
-    records, parse = prediction._records(path), import_module(f"tasks.{task}.data").parse
+    records, parse = prediction._records(path), module(task).parse
     for line, record in records:
         parse(record, f"{path}:{line}")
     return records

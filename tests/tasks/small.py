@@ -1,5 +1,7 @@
 """Small files of the six tasks, a small biLM, and a training that learns them by heart."""
 
+from importlib import import_module
+
 import torch
 from torch import nn
 
@@ -49,6 +51,13 @@ nw/owls 1 0 It NN * - - - - * (7)
     '"sentence2": "Boats"}\n',
     "sst5": "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))\n(1 (2 No) (1 queue))\n",
 }
+
+ROOMS = {"snli": "tasks.classify.snli", "sst5": "tasks.classify.sst"}  # others: tasks.NAME.data
+
+
+def module(task):
+    """The module with a task's format."""
+    return import_module(ROOMS.get(task, f"tasks.{task}.data"))
 
 
 def bilm(**sizes):

@@ -15,14 +15,13 @@ from elmo_bench.config import build
 from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.jobs.score import score
 from elmo_bench.text import read_lines
+from tasks.classify import snli, sst
 from tasks.coref import data as coref
 from tasks.ner import data as ner
-from tasks.snli import data as snli
 from tasks.squad import data as squad
 from tasks.squad.data import Answer
 from tasks.srl import data as srl
 from tasks.srl.metric import arguments
-from tasks.sst5 import data as sst5
 from tests.conftest import composed
 
 FILES = [
@@ -141,11 +140,11 @@ def test_counts_of_snli_sst_and_squad(corpora):
     assert labels == {"entailment": 3329, "neutral": 3235, "contradiction": 3278}
     assert words > 211_101  # its words between white space: punctuation comes on top
     dev = corpora / "sst" / "dev.txt"
-    labels = Counter(example.gold for example in sst5.read(dev))
+    labels = Counter(example.gold for example in sst.read(dev))
     assert labels == {"0": 139, "1": 289, "2": 229, "3": 279, "4": 165}
-    assert sum(len(example.words) for example in sst5.read(dev)) == 21274
-    assert sum(1 for _ in sst5.read(dev, min_tokens=1)) == 41447
-    assert sum(1 for _ in sst5.read(dev, classes=2)) == 872
+    assert sum(len(example.texts[0]) for example in sst.read(dev)) == 21274
+    assert sum(1 for _ in sst.read(dev, min_tokens=1)) == 41447
+    assert sum(1 for _ in sst.read(dev, classes=2)) == 872
     on_borders = []
     for one in itertools.islice(squad.read(corpora / "squad" / "dev-v1.1.json.gz"), 1500):
         text, offsets = one.paragraph.text, one.paragraph.offsets

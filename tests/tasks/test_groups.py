@@ -1,12 +1,12 @@
 """Which examples of each format belong together: the clusters of tests of differences."""
 
-import importlib
 import json
 
 import pytest
 
 from elmo_bench.text import read_conllu
 from elmo_bench.training.outputs import clusters
+from tests.tasks.small import module
 
 BEGIN, END = "#begin document ({}); part 00{}\n", "#end document\n"
 SPOKEN = "{} {} 0 Hi UH * - - - - * -\n\n"
@@ -56,8 +56,7 @@ HEAD, SENTENCE = "-DOCSTART- -X- O O\n\n", "Ann NNP O I-PER\n\n"
 def test_the_clusters_of_a_file(tmp_path, task, text, numbers, unit):
     path = tmp_path / "some.txt"
     path.write_text(text)
-    module = importlib.import_module(f"tasks.{task}.data")
-    assert clusters(list(module.read(path))) == (numbers, unit)
+    assert clusters(list(module(task).read(path))) == (numbers, unit)
 
 
 def test_documents_of_conllu(tmp_path):
@@ -75,6 +74,5 @@ def test_documents_of_conllu(tmp_path):
     ],
 )
 def test_the_clusters_of_real_files(corpora, task, name, count, unit):
-    read = importlib.import_module(f"tasks.{task}.data").read
-    numbers, found = clusters(list(read(corpora / name)))
+    numbers, found = clusters(list(module(task).read(corpora / name)))
     assert (len({*numbers}), found) == (count, unit)

@@ -17,28 +17,27 @@ TEXTS = {"ner": "Ann I-PER\n\nAnn I-PER\nruns O\n", "sst5": "(3 Bravo)\n(1 (2 No
 def test_a_linear_head(tmp_path, task):
     """Nothing stands between the vectors [x_k; ELMo_k] and the scores but one linear layer."""
     (tmp_path / "gold").write_text(TEXTS[task])
-    settings = ["rnn=identity", "encoder=mini", "run_dir=here", "task.model.hidden_size=null"]
-    cfg = composed(f"task={task}", *settings)
+    cfg = composed(f"task={task}", "rnn=identity", "encoder=mini", "run_dir=here")
     model, _, batch = built(cfg, list(reader(cfg, "test")(tmp_path / "gold")))
     assert {name.partition(".")[0] for name, _ in model.named_parameters()} == {
         "backbone",
         *({"output", "crf"} if task == "ner" else {"classifier"}),
     }
-    backbone = model.eval().backbone
-    x = torch.cat([backbone.embed(batch.tokens), backbone.read_elmo(batch.tokens).input], -1)
+    backbone, tokens = model.eval().backbone, batch[0]
+    x = torch.cat([backbone.embed(tokens), backbone.read_elmo(tokens).input], -1)
     (linear,) = (
         part
         for name, part in model.named_modules()
         if isinstance(part, nn.Linear) and "backbone" not in name
     )
     if task == "ner":
-        expected = linear(x) * batch.tokens.mask[..., None]
-        given = model(batch) * batch.tokens.mask[..., None]
+        expected = linear(x) * tokens.mask[..., None]
+        given = model(batch) * tokens.mask[..., None]
     else:
-        lengths = batch.tokens.mask.sum(1).tolist()
+        lengths = tokens.mask.sum(1).tolist()
         means = [row[:length].mean(0) for row, length in zip(x, lengths, strict=True)]
         width = backbone.dim - x.shape[-1]  # ELMo at the RNN's output, too
-        outputs = backbone.read_elmo(batch.tokens).output
+        outputs = backbone.read_elmo(tokens).output
         means = [
             torch.cat([mean, row[:length].mean(0)])
             for mean, row, length in zip(means, outputs, lengths, strict=True)

@@ -1,16 +1,11 @@
 """What the readers of the six tasks refuse, by file and line: gold files, predictions, records."""
 
 import gzip
-import importlib
 
 import pytest
 
 from tasks.squad.data import Answer
-from tests.tasks.small import FILES
-
-
-def module(task):
-    return importlib.import_module(f"tasks.{task}.data")
+from tests.tasks.small import FILES, module
 
 
 def changed(text, old, new):

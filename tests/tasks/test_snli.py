@@ -10,8 +10,9 @@ import torch
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, BiLstm, Words
 from elmo_bench.text import Vocab
-from tasks.snli.data import Example, collate, leaves, parse, read, read_predictions, render, write
-from tasks.snli.model import Esim
+from tasks.classify.esim import Esim
+from tasks.classify.examples import Example
+from tasks.classify.snli import collate, leaves, parse, read, read_predictions, render, write
 from tests.tasks.small import bilm
 
 
@@ -46,8 +47,7 @@ def save(tmp_path):
 def test_read(save):
     path = save(record(), record("neutral", "boat#2"))
     first, second = read(path)
-    assert (first.premise, first.hypothesis) == (("Two", "boats", "race", "."), ("Boats", "race"))
-    assert first.sentences == [first.premise, first.hypothesis]
+    assert first.sentences == [("Two", "boats", "race", "."), ("Boats", "race")]
     assert (first.labels, first.gold) == (["entailment"], "entailment")
     assert (first.identity, first.source) == ("boat#1", f"{path}:1")
     assert (second.gold, second.identity, second.source) == ("neutral", "boat#2", f"{path}:3")
@@ -89,7 +89,7 @@ def test_an_empty_premise_is_one_word_without_characters(save):
     nothing = {"gold_label": "neutral", "pairID": "x", "sentence1": "", "sentence2": "Boats race"}
     for pair in (nothing, record("neutral", premise="( )"), {**nothing, "sentence1": []}):
         (example,) = read(save(pair))
-        assert example.premise == ("",)
+        assert example.texts[0] == ("",)
     model, vocab = build(EXAMPLES)
     batch = collate([example], vocab)
     assert torch.isfinite(model.loss(model(batch), batch))
@@ -101,7 +101,7 @@ def test_golden_pairs(fixtures):
     examples = list(read(fixtures / "tasks" / "snli" / "snli.jsonl"))
     assert [example.gold for example in examples] == [pair["label"] for pair in golden]
     premise = "A person on a horse jumps over a broken down airplane ."
-    assert {" ".join(example.premise) for example in examples} == {premise}
+    assert {" ".join(example.texts[0]) for example in examples} == {premise}
 
 
 def test_predictions_make_a_round_trip(save, tmp_path):
@@ -131,7 +131,7 @@ def test_parse_and_render():
     }
     assert render(example, "neutral") == {"pairID": "in.jsonl:4", **rendered}
     official = parse(record("-"), "in.jsonl:5")
-    assert (official.premise, official.labels, official.identity) == (
+    assert (official.texts[0], official.labels, official.identity) == (
         ("Two", "boats", "race", "."),
         [],
         "boat#1",
@@ -165,7 +165,7 @@ neutral | a man swims | a man swims in a lake
 contradiction | boats race | no boats race
 """
 EXAMPLES = [
-    Example(tuple(premise.split()), tuple(hypothesis.split()), label, str(k), f"here:{k}")
+    Example((tuple(premise.split()), tuple(hypothesis.split())), label, f"here:{k}", (), ())
     for k, line in enumerate(PAIRS.splitlines(), 1)
     for label, premise, hypothesis in [line.split(" | ")]
 ]
@@ -176,7 +176,7 @@ def test_the_network_against_loops():
     model, vocab = build(EXAMPLES)
     model.eval()
     batch = collate([EXAMPLES[6]], vocab)
-    (a,), (b,) = model.backbone(batch.premise), model.backbone(batch.hypothesis)
+    (a,), (b,) = model.backbone(batch.first), model.backbone(batch.second)
     pooled = []
     for mine, other in ((a, b), (b, a)):
         enhanced = []

@@ -15,17 +15,10 @@ from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, ReluBiLstm, Words
 from elmo_bench.text import Vocab
 from elmo_bench.training.metrics import Accuracy
-from tasks.sst5.data import (
-    Example,
-    collate,
-    parse,
-    parse_tree,
-    read,
-    read_predictions,
-    render,
-    write,
-)
-from tasks.sst5.model import Bcn, Maxout, SelfAttentivePool
+from tasks.classify.bcn import Bcn, Maxout
+from tasks.classify.examples import Example
+from tasks.classify.pooled import SelfAttentivePool
+from tasks.classify.sst import collate, parse, parse_tree, read, read_predictions, render, write
 from tests.tasks.small import bilm
 
 SOUP = "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))"
@@ -43,7 +36,7 @@ def save(tmp_path):
 
 
 def summary(examples):
-    return [(example.gold, " ".join(example.words)) for example in examples]
+    return [(example.gold, " ".join(example.texts[0])) for example in examples]
 
 
 def test_whole_sentences(save):
@@ -56,7 +49,7 @@ def test_whole_sentences(save):
     ]
     assert [example.source for example in examples] == [f"{path}:1", f"{path}:3", f"{path}:4"]
     first = examples[0]
-    assert (first.sentences, first.labels, first.gold) == ([first.words], ["3"], "3")
+    assert (first.sentences, first.labels, first.gold) == ([*first.texts], ["3"], "3")
 
 
 def test_phrases(save):
@@ -75,9 +68,9 @@ def test_phrases(save):
 
 def test_escaped_characters_and_spaces_within_words(save):
     (example,) = read(save(MENU))
-    assert example.words == ("(", "fish/meat", "5*", ")")
+    assert example.texts[0] == ("(", "fish/meat", "5*", ")")
     (example,) = read(save("(2 (2 2\xa01\\/2) (2 hours))"))
-    assert example.words == ("2\xa01/2", "hours")
+    assert example.texts[0] == ("2\xa01/2", "hours")
 
 
 def test_fewer_classes(save):
@@ -133,7 +126,7 @@ def test_golden_nodes(fixtures):
         "sst_all_subtrees"
     ]
     found = read(fixtures / "tasks" / "sst" / "sst.txt", min_tokens=1)
-    assert [(e.gold, list(e.words)) for e in found] == [
+    assert [(e.gold, list(e.texts[0])) for e in found] == [
         (node["label"], node["tokens"]) for node in golden
     ]
 
@@ -151,13 +144,13 @@ def test_predictions_make_a_round_trip(save, tmp_path):
 
 def test_parse_and_render():
     example = parse({"tokens": ["Good", "soup", "!"], "id": 7}, "in.jsonl:1")
-    assert (example.words, example.labels, example.source) == (
+    assert (example.texts[0], example.labels, example.source) == (
         ("Good", "soup", "!"),
         [],
         "in.jsonl:1",
     )
     assert render(example, "4") == {"tokens": ["Good", "soup", "!"], "label": "4"}
-    assert parse({"text": "Good soup!"}, "in.jsonl:2").words == example.words
+    assert parse({"text": "Good soup!"}, "in.jsonl:2").texts == example.texts
 
 
 def test_accuracy():
@@ -172,7 +165,7 @@ def test_accuracy():
 
 def build(examples, *, at=("input", "output"), dropout=0.0):
     vocab = Vocab.build(
-        (e.words for e in examples), [label for e in examples for label in e.labels]
+        (e.texts[0] for e in examples), [label for e in examples for label in e.labels]
     )
     elmo = Elmo(bilm(), at=at, dropout=dropout)
     embed = Words(vocab=vocab, vectors={}, word_dim=20)
@@ -198,7 +191,7 @@ SENTENCES = """\
 4 the best soup ever served in any place
 """
 EXAMPLES = [
-    Example(tuple(line.split()[1:]), line[0], f"here:{number}")
+    Example((tuple(line.split()[1:]),), line[0], f"here:{number}", (), ())
     for number, line in enumerate(SENTENCES.splitlines(), 1)
 ]
 
@@ -209,7 +202,7 @@ def test_the_network_against_loops():
     model.eval()
     example = EXAMPLES[7]
     batch = collate([example], vocab)
-    (h,) = model.backbone(batch.tokens)
+    (h,) = model.backbone(batch.first)
     enhanced = []
     for x in h:
         powers = [(x @ other).exp() for other in h]

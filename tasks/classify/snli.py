@@ -1,65 +1,24 @@
-"""Natural language inference: the JSON lines of SNLI 1.0 (Bowman et al. 2015).
-
-Axes: B batch, T tokens of the premise, U tokens of the hypothesis.
-"""
+"""Natural language inference: the JSON lines of SNLI 1.0 (Bowman et al. 2015)."""
 
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
-from jaxtyping import Int
-from torch import Tensor
+from elmo_bench.text import paired, read_objects, tokenize, unescape
 
-from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, paired, read_objects, tokenize, unescape
+from .examples import Example
+from .examples import collate as collate
 
 log = logging.getLogger(__name__)
 
 LABELS = ("contradiction", "entailment", "neutral")
 UNLABELLED = "-"  # SNLI's mark of pairs without a gold label
-NO_CLASS = -100  # the ignore_index of cross-entropy
 
 
-@dataclass(frozen=True)
-class Example:
-    """A premise, a hypothesis, and their label; `-` if unknown."""
-
-    premise: tuple[str, ...]
-    hypothesis: tuple[str, ...]
-    gold: str
-    identity: str
-    source: str
-
-    units = ("premise",)
-
-    @property
-    def sentences(self) -> list[tuple[str, ...]]:
-        return [self.premise, self.hypothesis]
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """The premise."""
-        return (" ".join(self.premise),)
-
-    @property
-    def labels(self) -> list[str]:
-        return [] if self.gold == UNLABELLED else [self.gold]
-
-
-class Batch(NamedTuple):
-    """A batch: premises, hypotheses and label numbers."""
-
-    premise: Tokens
-    hypothesis: Tokens
-    labels: Int[Tensor, " B"]
-
-
-def read(path: Path) -> Iterator[Example]:
+def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
     """Yield the pairs of a file that have a gold label; log the number of the others.
 
     Tokens are the leaves of the binary parse; a record without one is tokenised. Raises ValueError,
@@ -77,16 +36,19 @@ def read(path: Path) -> Iterator[Example]:
                 f"{source}: gold_label {shown(label)}, but it must be one of {allowed}"
             )
         else:
-            yield _example(record, label, source, number)
+            yield _example(record, label, source, number, joint)
     if left_out:
         log.info("%s: skipped %d pairs without a gold label", path, left_out)
 
 
-def _example(record: dict[str, Any], label: str, source: str, default: int | str) -> Example:
+def _example(
+    record: dict[str, Any], label: str | None, source: str, default: int | str, joint: bool
+) -> Example:
     premise, hypothesis = (_words(record, key, source) for key in ("sentence1", "sentence2"))
     identity = record.get("pairID")
     identity = str(default if identity is None else identity)
-    return Example(premise, hypothesis, label, identity, source)
+    texts, group = (premise, hypothesis), (" ".join(premise),)
+    return Example(texts, label, source, group, ("premise",), identity, joint)
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
@@ -128,17 +90,6 @@ def leaves(tree: str, source: str) -> list[str]:
     return [unescape(word) for word in words]
 
 
-def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """Make a batch of pairs."""
-    return Batch(
-        premise=tokens([example.premise for example in examples], vocab),
-        hypothesis=tokens([example.hypothesis for example in examples], vocab),
-        labels=torch.tensor(
-            [vocab.label_id(one.gold) if one.labels else NO_CLASS for one in examples]
-        ),
-    )
-
-
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
     """Write `{"pairID": ..., "gold_label": ..., "predicted_label": ...}`, one pair per line."""
     with path.open("w", encoding="utf-8") as file:
@@ -166,20 +117,20 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     return labels
 
 
-def parse(record: dict[str, Any], source: str) -> Example:
+def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:
     """Read an unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`.
 
     Each sentence is text or a list of tokens. The optional `pairID` identifies the pair; the
     default is `source`. Raises ValueError, with `source`, for any other record.
     """
-    return _example(record, UNLABELLED, source, source)
+    return _example(record, None, source, source, joint)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
     """Return the JSON record of a prediction; its sentences are lists of tokens."""
     return {
         "pairID": example.identity,
-        "sentence1": list(example.premise),
-        "sentence2": list(example.hypothesis),
+        "sentence1": list(example.texts[0]),
+        "sentence2": list(example.texts[1]),
         "label": prediction,
     }

@@ -4,25 +4,29 @@ Axes: B batch, T tokens of the premise, U tokens of the hypothesis, H features, 
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, NotNegative, Size
-from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean
+from elmo_bench.nn import Backbone, BiLstm, Scores, Tokens, attend, masked_max, masked_mean
 
-from .data import Batch
+from .classifier import Classifier, ClassWeights
+from .examples import Batch
 
 
-class Esim(nn.Module):
+class Esim(Classifier):
     """Backbone -> attention to the other sentence -> ReLU -> BiLSTM -> mean, maximum -> labels.
 
     `dropout` applies before the BiLSTM (variational) and before each layer of the classifier,
     `attention_dropout` after attention. `l2` is the weight in the loss of the squared recurrent and
     feed-forward weights (not biases, embeddings or the encoder).
     """
+
+    num_texts = 2
+    needs_joint = False
 
     def __init__(
         self,
@@ -33,9 +37,10 @@ class Esim(nn.Module):
         dropout: Dropout,
         attention_dropout: Dropout = 0.0,
         l2: NotNegative = 0.0,
+        class_weights: ClassWeights = None,
     ) -> None:
-        super().__init__()
-        self.backbone, self.labels, self.l2 = backbone(), list(labels), l2
+        super().__init__(backbone, labels, class_weights)
+        self.l2 = l2
         self.projection = nn.Sequential(
             nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU()
         )
@@ -45,7 +50,7 @@ class Esim(nn.Module):
             nn.Linear(4 * self.composition.dim, hidden_size),
             nn.ReLU(),
             nn.Dropout(dropout),
-            Scores(hidden_size, len(self.labels)),
+            Scores(hidden_size, self.num_scores),
         )
         self._initialise()
 
@@ -71,15 +76,15 @@ class Esim(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
-    def forward(self, batch: Batch) -> Float[Tensor, "B K"]:
-        premise, hypothesis = self.backbone(batch.premise), self.backbone(batch.hypothesis)
-        premise_mask, hypothesis_mask = batch.premise.mask, batch.hypothesis.mask
+    def scores(self, batch: Batch) -> Float[Tensor, "B K"]:
+        premises, hypotheses = batch.first, cast(Tokens, batch.second)
+        premise, hypothesis = self.backbone(premises), self.backbone(hypotheses)
         scores = premise @ hypothesis.mT
-        of_premise = attend(scores, hypothesis, hypothesis_mask[:, None])
-        of_hypothesis = attend(scores.mT, premise, premise_mask[:, None])
+        of_premise = attend(scores, hypothesis, hypotheses.mask[:, None])
+        of_hypothesis = attend(scores.mT, premise, premises.mask[:, None])
         pooled = [
-            self._compose(premise, of_premise, premise_mask),
-            self._compose(hypothesis, of_hypothesis, hypothesis_mask),
+            self._compose(premise, of_premise, premises.mask),
+            self._compose(hypothesis, of_hypothesis, hypotheses.mask),
         ]
         return self.classifier(torch.cat(pooled, -1))
 
@@ -92,12 +97,8 @@ class Esim(nn.Module):
         return torch.cat([masked_mean(x, mask), masked_max(x, mask)], -1)
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
-        """Return the cross-entropy, averaged over the batch, plus the L2 penalty."""
+        """Return the loss of `Classifier`, plus the L2 penalty."""
         parts = self.backbone.rnn, self.projection, self.composition, self.classifier
         matrices = (p for part in parts for p in part.parameters() if p.ndim > 1)
         penalty = sum(matrix.square().sum() for matrix in matrices)
-        return F.cross_entropy(scores, batch.labels) + self.l2 * penalty
-
-    def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str]:
-        """Return the highest-scoring label of each pair."""
-        return [self.labels[number] for number in scores.argmax(-1).tolist()]
+        return super().loss(scores, batch) + self.l2 * penalty

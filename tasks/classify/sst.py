@@ -1,22 +1,16 @@
-"""Sentiment of phrases: SST trees, with a label from 0 (very negative) to 4 at every phrase.
-
-Axes: B batch, T tokens.
-"""
+"""Sentiment of phrases: SST trees, with a label from 0 (very negative) to 4 at every phrase."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any, Literal, NamedTuple
-
-import torch
-from jaxtyping import Int
-from torch import Tensor
+from typing import Any, Literal
 
 from elmo_bench.files import Count
-from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Span, Vocab, paired, read_lines, unescape, words_of
+from elmo_bench.text import Span, paired, read_lines, unescape, words_of
+
+from .examples import Example
+from .examples import collate as collate
 
 # Maps the treebank's five labels to those of a setting with 5, 3 or 2 classes. Phrases with a label
 # that is not a key are left out.
@@ -25,47 +19,18 @@ CLASSES = {
     3: {"0": "negative", "1": "negative", "2": "neutral", "3": "positive", "4": "positive"},
     2: {"0": "negative", "1": "negative", "3": "positive", "4": "positive"},
 }
-UNLABELLED = "-"
-NO_CLASS = -100  # the ignore_index of cross-entropy
 # `write` separates its columns by tabs, so words have none.
 PIECE = re.compile(
     r"\( *(?P<label>[0-4])(?![^() ])( +(?P<word>[^() \t]+) *\))?|\)|(?P<stray>[^() ]+|\()"
 )
 
 
-@dataclass(frozen=True)
-class Example:
-    """A phrase and its sentiment; `-` if unknown."""
-
-    words: tuple[str, ...]
-    gold: str
-    source: str
-
-    units = ("tree",)
-
-    @property
-    def sentences(self) -> list[tuple[str, ...]]:
-        return [self.words]
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """The tree."""
-        return (self.source,)
-
-    @property
-    def labels(self) -> list[str]:
-        return [] if self.gold == UNLABELLED else [self.gold]
-
-
-class Batch(NamedTuple):
-    """A batch: tokens and label numbers."""
-
-    tokens: Tokens
-    labels: Int[Tensor, " B"]
-
-
 def read(
-    path: Path, *, classes: Literal[2, 3, 5] = 5, min_tokens: Count | None = None
+    path: Path,
+    *,
+    classes: Literal[2, 3, 5] = 5,
+    min_tokens: Count | None = None,
+    joint: bool = False,
 ) -> Iterator[Example]:
     """Yield the sentences of a file, or with `min_tokens` every phrase of at least that length.
 
@@ -79,7 +44,11 @@ def read(
         words, phrases = parse_tree(line, source)
         for label, start, end in phrases[:1] if min_tokens is None else phrases:
             if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
-                yield Example(words[start : end + 1], CLASSES[classes][label], source)
+                yield _example(words[start : end + 1], CLASSES[classes][label], source, joint)
+
+
+def _example(words: Sequence[str], label: str | None, source: str, joint: bool) -> Example:
+    return Example((tuple(words),), label, source, (source,), ("tree",), joint=joint)
 
 
 def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
@@ -120,12 +89,6 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
     return tuple(words), phrases
 
 
-def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
-    """Make a batch of phrases."""
-    labels = [vocab.label_id(one.gold) if one.labels else NO_CLASS for one in examples]
-    return Batch(tokens([example.words for example in examples], vocab), torch.tensor(labels))
-
-
 def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
     r"""Write gold label, predicted label and sentence, separated by tabs, one sentence per line.
 
@@ -134,7 +97,7 @@ def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -
     """
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
-            file.write(f"{example.gold}\t{predicted}\t{' '.join(example.words)}\n")
+            file.write(f"{example.gold}\t{predicted}\t{' '.join(example.texts[0])}\n")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
@@ -147,7 +110,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     predictions = []
     for (number, line), example in paired(path, [*read_lines(path)], examples):
         gold, predicted, words = [*line.split("\t", 2), "", ""][:3]
-        if (gold, words) != (example.gold, " ".join(example.words)) or predicted not in labels:
+        if (gold, words) != (example.gold, " ".join(example.texts[0])) or predicted not in labels:
             raise ValueError(
                 f"{path}:{number}: {shown(line)}, but it must have three columns: {example.gold}, "
                 f"one of {', '.join(labels)}, and the words of {example.source}; "
@@ -157,11 +120,11 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     return predictions
 
 
-def parse(record: dict[str, Any], source: str) -> Example:
+def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:
     """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
-    return Example(tuple(words_of(record, source)), UNLABELLED, source)
+    return _example(words_of(record, source), None, source, joint)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
     """Return a prediction as `{"tokens": ..., "label": ...}`."""
-    return {"tokens": list(example.words), "label": prediction}
+    return {"tokens": list(example.texts[0]), "label": prediction}

@@ -1,0 +1,65 @@
+"""Examples of text classification, of whatever file format: one text or two, and a label or a
+score.
+
+Axes: B batch, T tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from elmo_bench.nn import Tokens, tokens
+from elmo_bench.text import BREAK, SUMMARY, Vocab, joined
+
+NO_CLASS = -100  # the ignore_index of cross-entropy
+
+
+@dataclass(frozen=True)
+class Example:
+    """One text or two, and their label or score; None if unknown. With `joint`, they are one
+    sentence with marks (`elmo_bench/text/joined.py`).
+    """
+
+    texts: tuple[tuple[str, ...], ...]
+    gold: str | float | None
+    source: str
+    group: tuple[str, ...]
+    units: tuple[str, ...]
+    identity: str = ""
+    joint: bool = False
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        return [joined(*self.texts)] if self.joint else [*self.texts]
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.gold] if isinstance(self.gold, str) else []
+
+
+class Batch(NamedTuple):
+    """A batch: first texts, second texts if there are any that are read apart, numbers of labels or
+    scores, and which tokens of `first` are words, not marks.
+    """
+
+    first: Tokens
+    second: Tokens | None
+    gold: Int[Tensor, " B"] | Float[Tensor, " B"]
+    is_word: Bool[Tensor, "B T"]
+
+
+def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
+    """Make a batch of examples, all of one text or all of two."""
+    gold = [NO_CLASS if each.gold is None else each.gold for each in examples]
+    numbers = [vocab.label_id(each) if isinstance(each, str) else each for each in gold]
+    sides = list(zip(*(example.sentences for example in examples), strict=True))
+    first, *second = (tokens(sentences, vocab) for sentences in sides)
+    words = [torch.tensor([word not in (SUMMARY, BREAK) for word in row]) for row in sides[0]]
+    return Batch(
+        first, second[0] if second else None, torch.tensor(numbers), pad_sequence(words, True)
+    )
