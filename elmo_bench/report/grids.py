@@ -12,7 +12,7 @@ from elmo_bench.runs import Key, text
 from .comparison import Comparison
 from .grid import Grid, without
 from .names import axis, metric_title, name, names, task_titles, value
-from .published import paper_corpus
+from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY, averaged
 from .table import Cell, Report, comparisons_of
 
@@ -258,7 +258,7 @@ def paper(report: Report) -> Grid:
         report,
         [(cell, _published(report, cell)) for cell in cells],
         ["here", "paper", f"{ERRORS} here", f"{ERRORS} in the paper", "the paper's corpus"],
-        title(report, "beside Peters et al. (2018)"),
+        title(report, f"beside {listed(dict.fromkeys(source(cell.runs[0]) for cell in cells))}"),
         "Percent; the paper's figures are as published: its corpus is named where these runs have "
         "another, or less of it, and its biLM is adapted to the task's text in all tasks but "
         "coreference and SRL. "

@@ -52,6 +52,7 @@ SETTINGS: dict[str, Setting] = {
     "data.name": Setting("corpus", phrase="{}"),
     "trained_on.name": Setting("trained on", phrase="trained on {}"),
     "seed": Setting("seed", phrase="seed {}"),
+    "task.joint": Setting("texts", {True: "in one sequence"}, "texts {}"),
     "fraction": Setting("share of the training set", phrase="{} of training"),
     "vocab.vectors": Setting("word vectors", {None: "no word vectors"}, "{}"),
     "encoder.name": Setting("encoder", {"none": BASELINE}, "{}"),

@@ -1,4 +1,6 @@
-"""The paper's figures, from `published.yaml`, and the runs that they may be compared with."""
+"""The papers' figures, from `published.yaml`, and the runs that they may be compared with: of ELMo,
+and of BERT as in its own paper.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -54,6 +56,8 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     It comes from the table `name`, whatever the run reads, or else from the first table that has
     one, and only for runs on the paper's corpus, on as much of it.
     """
+    if name is None and (row := _row_of_bert(run)):
+        return row.get(metric) if split == "test" else None
     if name is None and not is_of_the_paper(run):
         return None
     if str(run.settings.get("rnn._target_")).endswith(".Identity"):
@@ -64,6 +68,18 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     tables = [name] if name else every
     rows = (row for table in tables if _table(table)["split"] == split for row in _rows(run, table))
     return next((row[metric] for row in rows if metric in row), None)
+
+
+def source(run: Run) -> str:
+    """Return the paper that has a figure for a run."""
+    return "Devlin et al. (2019)" if _row_of_bert(run) else "Peters et al. (2018)"
+
+
+def _row_of_bert(run: Run) -> Row:
+    """Return the row of a run as in BERT's own paper; {} for another."""
+    bert = _content()["bert"]
+    rows = (row for row in bert["rows"] if _has_all(run, bert["settings"] | row["runs"]))
+    return next(rows, {})
 
 
 def _table(name: str) -> dict[str, Any]:

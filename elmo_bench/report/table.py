@@ -19,6 +19,7 @@ from elmo_bench.runs import (
     distinguishing,
     equal,
     full_keys,
+    is_without_layers,
     text,
     values,
 )
@@ -39,6 +40,7 @@ from .published import published
 
 RANKS: dict[Hashable, int] = {NOTHING: 0, "none": 1, "top": 3, "all": 5}  # numbers 2, others 4
 NO_BASELINE = "no baseline run in this row; move the keys that differ from `rows` to `columns`"
+APART = "the texts of an example are read apart, and by others in one sequence"
 MIXED = "runs of different code"
 NAMED = 3  # a note names up to so many cells, and counts the others
 
@@ -250,9 +252,12 @@ def _compared(report: Report) -> tuple[list[Cell], list[str]]:
     """Return the cells with their comparisons, and notes on those without a test."""
     titles = task_titles(report.runs)
     flaws: dict[str, dict[str, None]] = defaultdict(dict)  # what is wrong -> cells, in order
+    is_joint = any(run.settings.get("task.joint") for run in report.runs)
     cells = []
     for cell in report.cells:
-        base = report.base(cell.row)
+        base, run = report.base(cell.row), cell.runs[0]
+        if is_joint and run.settings.get("task.joint") is False and not is_without_layers(run):
+            flaws[APART][name(report.keys, cell.key, titles)] = None
         if report.baseline is not None and base is None:
             flaws[NO_BASELINE][name(report.rows, cell.row, titles)] = None
         if base and cell.column != report.baseline:

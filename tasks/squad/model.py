@@ -90,11 +90,8 @@ class BiDafPlus(Reader):
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
         """Return each token's scores as first and as last token of the answer; -inf at padding."""
         asked: Any = batch.question  # not None: `needs_joint` is false
-        context, question, mask = (
-            self.backbone(batch.context),
-            self.backbone(asked),
-            batch.context.mask,
-        )
+        context, question = self.backbone(batch.context), self.backbone(asked)
+        mask = batch.context.mask
         merged = self.attention(context, question, mask, asked.mask)
         x = torch.relu(self.merge(merged))
         x = variational_dropout(x + self.residual(x, mask), self.dropout, self.training)

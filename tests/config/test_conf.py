@@ -8,7 +8,6 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.check import faults
-from elmo_bench.encoders.transformer import Transformer
 from tests import conftest
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -107,9 +106,8 @@ def test_an_experiment_is_a_whole_setting(corpus):
 
 @pytest.mark.parametrize("finetune", ["none", "lora", "full"])
 @pytest.mark.parametrize("task", BERT)
-def test_an_experiment_as_in_berts_paper(task, finetune, monkeypatch):
+def test_an_experiment_as_in_berts_paper(task, finetune):
     """Linear layers over the top layer and nothing else, with one rate for all that trains."""
-    monkeypatch.setattr(Transformer, "reads_joined", True, raising=False)
     cfg = composed(f"experiment=bert/{task}", f"finetune={finetune}")
     assert faults(cfg) == []
     assert (cfg.elmo.mix, cfg.elmo.at, cfg.elmo.norm) == ("top", ["input"], "none")

@@ -15,6 +15,7 @@ from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.training.module import TaskModule
 from tests.conftest import composed
+from tests.jobs.small import RECORDS
 from tests.jobs.test_resume import left, train_and_kill, until
 
 GRADUAL = [
@@ -177,6 +178,27 @@ def test_a_transformer_from_its_checkpoint(tiny, bert, tmp_path, overrides):
         encoder = [value.numel() for name, value in names.items() if ".encoder.model." in name]
         assert adapters
         assert sum(encoder) - sum(adapters) <= result["frozen"] < sum(encoder)
+
+
+@pytest.mark.parametrize(("task", "way"), [("ner", "none"), ("squad", "lora"), ("squad", "full")])
+def test_a_transformer_as_in_its_own_paper(tiny, bert, tmp_path, task, way):
+    """Whether its texts were read in one sequence is in the result; the checkpoint gives the same
+    scores, and answers.
+    """
+    settings = [f"experiment=bert/{task}", f"finetune={way}", "fit.max_epochs=1", "fit.patience=1"]
+    given = [f"run_dir={tmp_path}/run", f"cache_dir={tiny().cache_dir}", "trainer=cpu"]
+    given += ["encoder=transformer", f"encoder.model={bert}", "data=sample", "data.size=3"]
+    scores = train(cfg := composed(*settings, *given, "trainer.enable_progress_bar=false"))
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["config"]["task"].get("joint") is (True if task == "squad" else None)
+    evaluated = evaluate(again(cfg, "evaluate", "split=test", "data=checkpoint"))
+    assert evaluated == {name: scores[name] for name in evaluated}
+    (tmp_path / "input.jsonl").write_text(json.dumps(RECORDS[task][0]))
+    predict(again(cfg, "predict", f"input={tmp_path}/input.jsonl", f"output={tmp_path}/out.jsonl"))
+    (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    if task == "squad":
+        start, end = (json.loads(line)[key] for key in ("start", "end"))
+        assert json.loads(line)["answer"] == RECORDS[task][0]["context"][start:end] != ""
 
 
 @pytest.mark.parametrize("task", ["ner", "sst5"])

@@ -302,6 +302,31 @@ def test_the_papers_figures_stand_beside_its_corpora(tmp_path):
     assert row[-1] == "all of CoNLL-2003"
 
 
+def test_bert_stands_beside_its_own_paper(tmp_path):
+    """Trained as there; and who reads two texts in one sequence, and who apart, is said."""
+    own = {"encoder_name": "bert_base", "elmo_mix": "top", "finetune_name": "full"}
+    squad = {"task_name": "squad", "data_name": "squad1"}
+    result(tmp_path / "ner", 0.9, data_name="conll2003", task_model={"crf": False}, **own)
+    result(tmp_path / "crf", 0.9, data_name="conll2003", task_model={"crf": True}, **own)
+    result(tmp_path / "squad", 0.8, **squad, task_joint=True, **own)
+    result(tmp_path / "apart", 0.7, **squad, task_joint=False, **own | {"elmo_mix": "all"})
+    result(tmp_path / "frozen", 0.7, **squad, task_joint=True, **own | {"finetune_name": "none"})
+    result(tmp_path / "none", 0.6, **squad, task_joint=False, encoder_name="none")
+    runs = {run.folder.name: run for run in collect([tmp_path])}
+    found = {name: published(run, "f1", "test") for name, run in runs.items()}
+    assert {name: found[name] for name in found if name != "none"} == {
+        **{"ner": 0.924, "crf": None, "squad": 0.885, "apart": None, "frozen": None}
+    }
+    assert published(runs["squad"], "f1", "dev") is None
+    some = report([runs[key] for key in ("squad", "apart", "none")], ["task"], ["elmo.mix"])
+    said = (
+        "squad, all layers: the texts of an example are read apart, and by others in one sequence"
+    )
+    assert some.notes == [said]
+    title = tables(report([runs["squad"]], ["task"], ["elmo.mix"]))["paper"].title
+    assert title.endswith("beside Devlin et al. (2019)")
+
+
 def test_what_the_paper_did_not_publish(tmp_path):
     result(tmp_path / "none", 0.4, elmo_mix="none")
     others = {

@@ -6,7 +6,6 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from elmo_bench.encoders.transformer import Transformer
 from elmo_bench.runs import hash_files, identity_of, settings_digest
 from tests.conftest import composed
 
@@ -91,9 +90,8 @@ def test_what_stands_below_elmo_does_nothing_in_the_baseline(identity, baseline)
     assert identity(baseline, "fraction=0.5") != identity(baseline)
 
 
-def test_an_encoder_that_reads_texts_apart_is_asked_for_no_more(identity, monkeypatch):
+def test_an_encoder_that_reads_texts_apart_is_asked_for_no_more(identity):
     """One that reads them in one sequence gives other figures so; no run asked for it before."""
-    monkeypatch.setattr(Transformer, "reads_joined", True, raising=False)
     joint, apart = ["task=squad", "task.joint=true"], ["task=squad", "task.joint=false"]
     for digest in (settings_digest, None):
         for encoder in ("encoder=mini", "encoder=none"):
