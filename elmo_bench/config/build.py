@@ -81,6 +81,7 @@ def data(
         **{key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")},
         fraction=cfg.fraction,
         overfit=cfg.fit.get("overfit") if "train" in files else None,
+        held_out=cfg.data.get("held_out") if "train" in files else None,
         seed=cfg.seed,
         num_workers=hardware.workers(cfg),
         vocab=vocab,

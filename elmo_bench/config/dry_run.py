@@ -80,7 +80,9 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
         return [f"{missing}; its corpus was not read"], 0
     data = build.data(whole, files)
     counts = {split: len(examples) for split, examples in data.examples.items()}
-    said = [f"data.files.{split}={files[split]}: {n:,} examples" for split, n in counts.items()]
+    held_out = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
+    found = {split: f"data.files.{split}={path}" for split, path in files.items()}
+    said = [f"{found.get(split, held_out)}: {n:,} examples" for split, n in counts.items()]
     for file in inputs.checked_vector_files(cfg):
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")

@@ -138,7 +138,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         paths = {split: Path(path) for split, path in made(files).items() if split in splits}
     else:
         paths = _located(cfg, {split: files[split] for split in splits if files.get(split)})
-    needed = [split for split in splits if split != "test" or len(splits) == 1]
+    drawn = ("test", "dev") if data.get("held_out") else ("test",)
+    needed = [split for split in splits if split not in drawn or len(splits) == 1]
     if missing := [split for split in needed if split not in paths]:
         raise ValueError(
             f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no "

@@ -6,7 +6,7 @@ The arguments of classes, also of a user's, are in their signatures; `check.py` 
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from annotated_types import Ge, Le, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, StringConstraints, create_model
 
 from elmo_bench.files import (
@@ -111,6 +111,8 @@ class Data(Section):
     name: Text | int | None = None
     origin: Text = ""
     labels: dict | None = None
+    held_out: Annotated[float, Gt(0), Lt(1)] | None = None
+    note: Text = ""
     tasks: list[Text] = []
     read: dict = {}
     downloads: dict = {}

@@ -45,11 +45,13 @@ def methods(reports: Sequence[Report]) -> str:
     titles = task_titles(runs)
     cells = {frozenset(r.folder for r in cell.runs) for each in reports for cell in each.cells}
     seeds = sorted({run.seed for run in runs})
-    tasks, figures = dict[str, None](), dict[str, None]()  # ordered sets
+    tasks, figures, notes = dict[str, None](), dict[str, None](), dict[str, None]()  # ordered sets
     for report in reports:
         for run in report.runs:
             corpus = run.settings.get("data.name", "a corpus")
             tasks[f"{titles[run.task]} ({corpus})"] = None
+            if note := (run.config.get("data") or {}).get("note"):
+                notes[f" {corpus}: {note}"] = None
             figures[f"{report.split} {metric_title(run, report.metric)}"] = None
     is_tested = any(each.test and each.test.p is not None for each in comparisons_of(reports))
     return (
@@ -57,7 +59,7 @@ def methods(reports: Sequence[Report]) -> str:
         f"{counted_noun(len(cells), 'setting')}, with seed{'s' * (len(seeds) > 1)} "
         f"{listed(map(str, seeds))}. Figures are {listed(figures)}, means over runs with their "
         "standard deviation. Of each run the epoch that is best on dev is measured."
-        f"{TESTS * is_tested}"
+        f"{TESTS * is_tested}{''.join(notes)}"
     )
 
 

@@ -27,7 +27,7 @@ NOT_IDENTITY = (
     *("task.published", "task.title", "task.monitor_title", "task.suffix", "task.elmo"),
     *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
     *("task.gradient_clip", "task.gradient_clip_algorithm"),
-    *("data.files", "data.origin", "data.tasks", "data.downloads"),
+    *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
     *("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors"),
     *("vocab.vectors", "vocab.origin"),
 )
@@ -99,6 +99,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     # The defaults before these settings existed.
     yield from () if config.get("tf32") else ("tf32",)
     yield from () if (config.get("task") or {}).get("joint") else ("task.joint",)
+    yield from () if (config.get("data") or {}).get("held_out") else ("data.held_out",)
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
     # A single share is 1 for any logit; a uniform mix has no logits.

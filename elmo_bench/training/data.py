@@ -52,10 +52,11 @@ class TaskData(pl.LightningDataModule):
 
     `read` and `collate` belong to the task (`tasks/*/data.py`); `fraction` keeps that share of the
     groups of training examples, sampled with `seed`. With `overfit`, that number of training
-    examples is both the training and the development set, and there is no test set. Everything is
-    read, and so checked, before training starts. Examples may have the labels of the training
-    examples, or those of `vocab` if a model has already been trained. `bounds` are those of
-    `LengthBatches`. `feed` says what the `Tokens` of a batch contain.
+    examples is both the training and the development set, and there is no test set. Without a dev
+    file, `held_out` is the share of the groups of training examples that are dev, for every seed
+    the same. Everything is read, and so checked, before training starts. Examples may have the
+    labels of the training examples, or those of `vocab` if a model has already been trained.
+    `bounds` are those of `LengthBatches`. `feed` says what the `Tokens` of a batch contain.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class TaskData(pl.LightningDataModule):
         collate: Callable[[Sequence[Example], Vocab], Any],
         fraction: float = 1.0,
         overfit: int | None = None,
+        held_out: float | None = None,
         seed: int = 0,
         num_workers: int = 0,
         vocab: Vocab | None = None,
@@ -90,6 +92,11 @@ class TaskData(pl.LightningDataModule):
         self.labels = sorted(labels)
         for split, examples in self.examples.items():
             _check(split, examples, files[split], labels, owner)
+        if held_out and "dev" not in self.examples:
+            train = self.examples["train"]
+            groups = {example.group for example in _draw(train, held_out, 0)}
+            self.examples["dev"] = [example for example in train if example.group in groups]
+            self.examples["train"] = [each for each in train if each.group not in groups]
         if "train" in files:
             self.examples["train"] = _draw(self.examples["train"], fraction, seed)
 

@@ -158,6 +158,19 @@ def test_fraction():
     assert len(data(splits(), fraction=0.001).examples["train"]) == 1
 
 
+def test_a_part_of_training_may_be_dev():
+    """Whole groups, the same ones for every seed; not where there is a dev file."""
+    given = splits() | {"train": [Sentence((str(k),), document=str(k // 2)) for k in range(20)]}
+    files = {split: given[split] for split in ("train", "test")}
+    one, two = (data(files, held_out=0.3, seed=seed) for seed in (1, 2))
+    held, kept = ({*one.examples[split]} for split in ("dev", "train"))
+    assert (len(held), held | kept) == (6, {*given["train"]})
+    assert not {example.group for example in held} & {example.group for example in kept}
+    assert held == {*two.examples["dev"]}
+    assert len(data(files, held_out=0.3, fraction=0.5).examples["dev"]) == 6
+    assert data(given, held_out=0.3).examples["dev"] == given["dev"]
+
+
 def test_fraction_draws_whole_groups():
     """A tenth of the trees is all their phrases, and not a tenth of the phrases of most trees."""
     phrases = [Sentence((str(k),), document=str(k // 10)) for k in range(200)]
