@@ -4,6 +4,7 @@ checkpoint and curves.
 
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from elmo_bench.runs import (
 from elmo_bench.training import StepCheckpoint, naming_checkpoint, wandb_logger
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import EpochLines, is_first
-from elmo_bench.training.module import TaskModule
+from elmo_bench.training.module import LossError, TaskModule
 from elmo_bench.training.outputs import (
     count_parameters,
     device_name,
@@ -40,6 +41,7 @@ from elmo_bench.training.outputs import (
 )
 
 log = logging.getLogger(__name__)
+FLOAT32 = "32-true"
 
 
 def train(cfg: DictConfig) -> dict[str, float]:
@@ -68,9 +70,30 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     inputs.checked_vector_files(cfg)  # raises its error before the biLM is adapted
-    files, asked = inputs.files(cfg), cfg  # `cfg` may get an adapted biLM
+    files = inputs.files(cfg)
     resumed_from = begin(cfg, files) if is_first() else goes_on_from(cfg, files)
-    cfg = _seeded(cfg)
+    precision = about(cfg).get("precision", cfg.trainer.precision)  # of a run that goes on
+    try:
+        return _attempt(cfg, files, started, precision, resumed_from)
+    except LossError as error:
+        if "16" not in str(precision):
+            raise
+        said = "%s: with trainer.precision=%s, %s; once more from the start, in float32"
+        log.warning(said, cfg.run_dir, precision, str(error).partition(";")[0])
+    # Here, behind the exception, the memory of the attempt is free.
+    begin(_with(cfg, "resume", False), files, precision=FLOAT32)
+    return _attempt(cfg, files, started, FLOAT32)
+
+
+def _attempt(
+    asked: DictConfig,
+    files: Mapping[str, Path],
+    started: float,
+    precision: Any,
+    resumed_from: Path | None = None,
+) -> dict[str, float]:
+    """Train and test in this precision; the result is of the config as it was `asked` for."""
+    cfg = _seeded(_with(asked, "trainer.precision", precision))
     parts = build.parts(cfg, inputs.by_split(files))
     parameters = count_parameters(parts.module)
     parts.module.content = _content(cfg, asked, parts, parameters)
@@ -106,6 +129,12 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         last_path.unlink(missing_ok=True)
         print_result(result, cfg)
     return metrics
+
+
+def _with(cfg: DictConfig, key: str, value: Any) -> DictConfig:
+    changed = cfg.copy()
+    OmegaConf.update(changed, key, value)
+    return changed
 
 
 def _seeded(cfg: DictConfig) -> DictConfig:

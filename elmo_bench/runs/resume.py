@@ -49,9 +49,9 @@ def leaves_error(run_dir: str | None) -> Iterator[None]:
         raise
 
 
-def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
+def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | None:
     """Prepare `run_dir` for a run that reads these files, write its `run.json`, and return the
-    checkpoint to continue from, or None.
+    checkpoint to continue from, or None. `more` is also written, if the run does not continue.
 
     With `resume=true` an unfinished run of the same identity continues from its `last.ckpt`; one of
     another identity raises ValueError. Otherwise the files of an earlier run in the folder are
@@ -84,12 +84,13 @@ def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
             path.unlink(missing_ok=True)
     config = OmegaConf.to_container(cfg, resolve=True)  # identifies the run if it fails
     begun = {"identity": identity, "inputs": inputs, "started": now(), "config": config}
+    begun |= more
     write_json(folder / BEGUN, begun)
     return None
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
-    """Return what `begin` wrote about a run (identity, inputs, start), and its config."""
+    """Return what `begin` wrote about a run (identity, inputs, start, more), and its config."""
     return read_or_empty(Path(cfg.run_dir, BEGUN)) | {
         "config": OmegaConf.to_container(cfg, resolve=True)
     }

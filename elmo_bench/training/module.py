@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU
 
 
+class LossError(FloatingPointError):
+    """A loss that is not finite, in the only process of a run."""
+
+
 @runtime_checkable
 class TaskModel(Protocol):
     """The interface of every task's model.
@@ -174,10 +178,12 @@ class TaskModule(pl.LightningModule):
             self.check_loss()
 
     def check_loss(self) -> None:
-        """Raise FloatingPointError if a loss of this epoch was not finite."""
+        """Raise LossError if a loss of this epoch was not finite; with several processes, of which
+        each knows its own, FloatingPointError.
+        """
         total = self.mean_loss.sums.item()
         if not math.isfinite(total):
-            raise FloatingPointError(
+            raise (FloatingPointError if dist.is_initialized() else LossError)(
                 f"the loss is {total} at step {self.global_step} or before it; try a lower "
                 "task.optimizer.lr"
             )

@@ -2,7 +2,9 @@
 predictions, bit for bit.
 """
 
+import itertools
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
 from elmo_bench.training import data, save_state
 from elmo_bench.training.module import TaskModule
+from tasks.ner.model import BiLstmCrf
 from tests import conftest
 from tests.jobs.small import SMALL
 
@@ -235,3 +238,41 @@ def test_a_folder_that_has_moved(composed, tmp_path):
     train(after)
     assert left(after) == left(undisturbed)
     assert not (tmp_path / "before").exists()
+
+
+def test_once_more_in_float32(composed, monkeypatch, caplog):
+    """A loss that 16 bits cannot hold, after an epoch: the same as a run in float32, also if it is
+    killed, and finished for the command that asked for 16 bits.
+    """
+    loss, settings = BiLstmCrf.loss, [*SMALL["ner"], "encoder=none", "fit.batch_size=4"]
+
+    seen = itertools.count()
+
+    def overflowing(self, scores, batch):
+        is_lost = torch.is_autocast_enabled("cpu") and next(seen) >= 3
+        return loss(self, scores, batch) * (math.nan if is_lost else 1)
+
+    monkeypatch.setattr(BiLstmCrf, "loss", overflowing)
+    wanted = composed("float32", *settings)
+    train(wanted)
+    asked = ["trainer.precision=bf16-mixed", "resume=true", "fit.save_minutes=0"]
+    cfg = composed("bf16", *settings, *asked)
+    kills = iter([False] * 9 + [True])
+    step = TaskModule.training_step
+
+    def until_it_is_killed(self, *arguments):
+        return kill() if next(kills) else step(self, *arguments)
+
+    train_and_kill(cfg, TaskModule, "training_step", until_it_is_killed)
+    train(cfg)
+    assert left(cfg) == left(wanted)
+    result = json.loads(Path(cfg.run_dir, "result.json").read_text())
+    assert (result["config"]["trainer"]["precision"], result["precision"]) == (
+        "bf16-mixed",
+        "32-true",
+    )
+    said = [message for message in caplog.messages if "once more from the start" in message]
+    assert len(said) == 1
+    assert "with trainer.precision=bf16-mixed, the loss is nan at step" in said[0]
+    monkeypatch.setattr(TaskModule, "training_step", kill)
+    train(cfg)  # is finished
