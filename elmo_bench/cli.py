@@ -12,6 +12,7 @@ from typing import Any
 from elmo_bench import COMMAND, CONF, __version__
 from elmo_bench.files import signals
 
+LOOKS = {"--dry-run": "true", "--download-only": "download"}  # option -> dry_run
 MENDABLE = (ValueError, OSError, FloatingPointError, ImportError, MemoryError)
 
 
@@ -37,9 +38,9 @@ def main() -> None:
         sys.exit("\n".join(wrong))
     else:
         advice.explain_errors()
-        if "--dry-run" in arguments:
-            sys.argv.remove("--dry-run")
-            os.environ["ELMO_BENCH_DRY_RUN"] = "true"
+        for option in LOOKS.keys() & {*arguments}:
+            sys.argv.remove(option)
+            os.environ["ELMO_BENCH_DRY_RUN"] = LOOKS[option]
         for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
             sys.argv.remove(option)
             sys.argv.insert(1, option)

@@ -36,7 +36,7 @@ INLINE = re.compile(r"`((?:python|make|pip|torchrun) [^`]+)`")
 RUN = re.compile(r".*?(?:python(?: -m)? run\.py|\brun\.py|elmo-bench)(?: (.*))?$")
 REFUSED = "seed=1.5 elmo.mix=best"  # what the pages show of wrong settings
 TABLE_1 = "reproduce_table1.md"
-FLAGS = ("-m", "--multirun", "--dry-run", "--help")
+FLAGS = ("-m", "--multirun", "--dry-run", "--download-only", "--help")
 
 
 def _lines() -> list[tuple[str, str]]:

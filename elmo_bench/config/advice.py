@@ -42,7 +42,7 @@ REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 def before(arguments: Sequence[str]) -> list[str]:
     """Return advice for arguments without a key, and for options that Hydra does not have."""
     keyless = [f"{each} has no key: write KEY{each}" for each in arguments if each.startswith("=")]
-    options = [*utils.get_args_parser()._option_string_actions, "--dry-run"]
+    options = [*utils.get_args_parser()._option_string_actions, "--dry-run", "--download-only"]
     given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
     return keyless + [
         f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"

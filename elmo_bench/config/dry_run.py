@@ -1,10 +1,11 @@
 """`--dry-run`: whether runs can read what they need, and how large that is. Each job's `check`
 refuses what the job itself would refuse, and files are read as a whole. No run is kept and nothing
-downloaded.
+downloaded. `--download-only` does the same online, for a machine with other devices.
 """
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from . import build, hardware, inputs, process
 from .check import applied_options
 
 WITH_TRAINER = ("train", "evaluate", "predict")
+DOWNLOAD = "download"  # the value of `dry_run`
 CORPUS = ("task", "data", "vocab")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same
 
@@ -31,7 +33,8 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     said: list[str] = []
     corpora: dict[str, tuple[list[str], int]] = {}
     for config in {_settings(each): each for each in configs}.values():
-        with offline(), inputs.as_run(config) as cfg:
+        stays_offline = config.dry_run != DOWNLOAD
+        with offline() if stays_offline else nullcontext(), inputs.as_run(config) as cfg:
             said += _checked(cfg)
             if cfg.job.get("name") != "train":
                 continue
@@ -41,6 +44,8 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
             of_corpus, tokens = corpora[which]
             said += of_corpus
             said += [] if is_baseline(cfg) else _encoder(cfg, tokens)
+    if configs[0].dry_run == DOWNLOAD:
+        said.append("All files are here. HF_HUB_OFFLINE=1 keeps a run from asking the hub.")
     return [*dict.fromkeys(said)]
 
 
@@ -55,7 +60,7 @@ def _settings(config: DictConfig, keys: Sequence[str] = ()) -> str:
 
 def _checked(cfg: DictConfig) -> Iterator[str]:
     """Check what the job would refuse; a line on what is not here and so was not checked."""
-    if cfg.job.get("name") in WITH_TRAINER:
+    if cfg.job.get("name") in WITH_TRAINER and cfg.dry_run != DOWNLOAD:
         local = cfg.copy()
         if "wandb" in (local.get("logger") or {}):  # which writes a folder when it is made
             local.logger = {key: each for key, each in local.logger.items() if key != "wandb"}

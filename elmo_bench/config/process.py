@@ -39,7 +39,8 @@ def prepare(*, tf32: bool, deterministic: bool) -> None:
 
 
 def silence() -> None:
-    """Keep Lightning from saying what is meant to be so."""
-    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    """Keep Lightning from saying what is meant to be so, and the hub's client each request."""
+    for name in ("pytorch_lightning", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     for words in CHATTER:
         warnings.filterwarnings("ignore", f".*{words}.*")

@@ -214,7 +214,7 @@ class Run(Section):
     outputs_dir: Folder
     run_dir: Folder | None
     resume: bool
-    dry_run: bool
+    dry_run: bool | Literal["download"]
     oversubscribe: bool
     optimizer: None = None
     published: dict = {}

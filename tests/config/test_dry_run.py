@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from elmo_bench.config.check import dry_run_lines, faults
+from elmo_bench.files import download
 from tests import conftest
 
 GOOD = "".join(f"Ann{number} X X B-PER\nsleeps X X O\n\n" for number in range(3))
@@ -30,10 +31,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def dry_run(folder, command):
+def dry_run(folder, command, kind="true"):
     """The lines of a dry run; a refusal ends it with SystemExit."""
     arguments = [part.format(d=folder) for part in command.split()]
-    arguments += ["dry_run=true", f"cache_dir={folder}/cache", f"outputs_dir={folder}/outputs"]
+    arguments += [f"dry_run={kind}", f"cache_dir={folder}/cache", f"outputs_dir={folder}/outputs"]
     config = conftest.composed(*arguments, whole=True)
     assert faults(config) == []
     return "\n".join(dry_run_lines([config]))
@@ -122,3 +123,20 @@ def test_what_is_right_is_kept_as_it_is(folder, command):
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert {path: after[path] for path in before} == before
     assert all("cache" in path.parts for path in after.keys() - before.keys())
+
+
+def test_what_is_downloaded_is_here_for_a_run(folder, monkeypatch):
+    """On a machine without the run's GPU, too."""
+
+    def retrieve(url, path, sha256):
+        if not path.is_file():
+            download.check_online(str(path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(GOOD)
+
+    monkeypatch.setattr(download, "_retrieve", retrieve)
+    command = "data=wnut17 data_dir={d}/data encoder=none trainer.devices=99"
+    said = dry_run(folder, command, "download")
+    assert "wnut17.dev.txt: 3 examples" in said
+    assert "All files are here." in said
+    assert "not here" not in dry_run(folder, command.replace("99", "1"))
