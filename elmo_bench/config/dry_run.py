@@ -110,9 +110,8 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     kept = counted_noun(len(layers), "layer")
     said = f"layer store: {tokens:,} tokens x {kept} x {dim} x {cfg.store.dtype} = {size / 1e9:.2f}"
     if cfg.store.mode == "memory":
-        device = hardware.device(cfg)
-        check_room(size, torch.device(device), build.max_bytes(cfg))
-        yield f"{said} GB of memory: {device}"
+        check_room(size, torch.device(hardware.device(cfg)), build.max_bytes(cfg))
+        yield f"{said} GB of memory"
         return
     folder = Path(cfg.cache_dir).expanduser().absolute()
     there = next(each for each in (folder, *folder.parents) if each.exists())

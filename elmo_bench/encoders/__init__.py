@@ -6,10 +6,14 @@ from .encode import (
     encode_each as encode_each,
     forget_words as forget_words,
 )
-from .layer_memory import LayerMemory as LayerMemory, check_room as check_room
-from .layer_types import row_bytes as row_bytes
+from .layer_files import row_bytes as row_bytes
 from .load import load_encoder as load_encoder
 from .lora import add_adapters as add_adapters
-from .store import LayerStore as LayerStore, word_rows as word_rows
+from .store import (
+    LayerMemory as LayerMemory,
+    LayerStore as LayerStore,
+    check_room as check_room,
+    word_rows as word_rows,
+)
 from .store_build import build_store as build_store
 from .tensors import read_tensors as read_tensors

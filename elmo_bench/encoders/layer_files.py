@@ -1,6 +1,7 @@
-"""The files of a layer store: safetensors, written batch by batch and mapped to be read.
+"""The files of a layer store: safetensors, written batch by batch and mapped to be read; and the
+data types of its vectors.
 
-Axes: L layers, B batch, T tokens, N words of all sentences, W numbers of a stored vector.
+Axes: L layers, B batch, T tokens, D encoder, N words of all sentences, W numbers of a vector there.
 """
 
 import itertools
@@ -14,19 +15,18 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo_bench.files import Bars, atomic
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
-from .layer_types import pack, row_bytes, unpack, width
 
 log = logging.getLogger(__name__)
 HEADER = 1024  # bytes before the vectors of a layer
-# safetensors' names
-TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}
+TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}  # safetensors' names
+SCALE = 4  # bytes of the float32 behind an int8 vector
 # Limits of a GPU's batch, including padding, and of its layers; two or three copies are in memory.
 GPU_TOKENS, GPU_BYTES = 1 << 15, 1 << 30
 
@@ -86,12 +86,9 @@ def _path(folder: Path, layer: int) -> Path:
 
 
 def _header(about: Mapping[str, str], shape: tuple[int, int], dtype: str) -> bytes:
-    words, dim = shape
-    tensor = {
-        "dtype": TYPES[dtype],
-        "shape": [words, width(dim, dtype)],
-        "data_offsets": [0, words * row_bytes(dim, dtype)],
-    }
+    row = row_bytes(shape[1], dtype)
+    width, size = row // getattr(torch, dtype).itemsize, shape[0] * row
+    tensor = {"dtype": TYPES[dtype], "shape": [shape[0], width], "data_offsets": [0, size]}
     text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
     return len(text).to_bytes(8, "little") + text
 
@@ -116,6 +113,31 @@ def _write_vectors(
             for file, layer in zip(files, stored, strict=True):
                 file.seek(HEADER + row * starts[number])
                 file.write(layer.data)
+
+
+def row_bytes(dim: int, dtype: str) -> int:
+    """Return how many bytes a vector of so many numbers takes."""
+    return dim * getattr(torch, dtype).itemsize + (SCALE if dtype == "int8" else 0)
+
+
+def pack(vectors: Float[Tensor, "*N D"], dtype: str) -> Shaped[Tensor, "*N W"]:
+    """Round vectors to a type: floats to the nearest one, int8 to the nearest multiple of a scale.
+
+    The scale of an int8 vector is a 127th of its largest absolute value, and its bytes stand behind
+    it: a number moves by at most a 254th of the largest one of its vector, and 0 stays 0.
+    """
+    if dtype != "int8":
+        return vectors.to(getattr(torch, dtype))
+    largest = vectors.float().abs().amax(-1, keepdim=True)
+    scale = (largest / 127).clamp(min=torch.finfo(torch.float32).tiny)
+    return torch.cat([(vectors / scale).round().to(torch.int8), scale.view(torch.int8)], -1)
+
+
+def unpack(packed: Shaped[Tensor, "*N W"]) -> Float[Tensor, "*N D"]:
+    """Return the vectors: int8 ones as float32, others in their type."""
+    if packed.is_floating_point():
+        return packed
+    return packed[..., :-SCALE] * packed[..., -SCALE:].contiguous().view(torch.float32)
 
 
 def packed_layers(

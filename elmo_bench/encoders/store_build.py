@@ -6,8 +6,6 @@ build goes on with the layers that are missing.
 """
 
 import hashlib
-import itertools
-import json
 import logging
 import math
 import shutil
@@ -21,12 +19,10 @@ import torch
 from elmo_bench.files import alone
 
 from .encode import device_of
-from .layer_files import write_layers
-from .layer_types import row_bytes
-from .store import LayerStore, Sentence
+from .layer_files import row_bytes, write_layers
+from .store import SHARE, LayerStore, Sentence, key, ordered
 
 log = logging.getLogger(__name__)
-SHARE = 0.5  # maximum share of the free disk space for a store
 VERSION = "v4"
 
 
@@ -51,7 +47,7 @@ def build_store(
     distinct, starts = ordered(sentences)
     if not distinct:
         return None
-    text = hashlib.sha256(b"".join(map(_key, distinct)))
+    text = hashlib.sha256(b"".join(map(key, distinct)))
     name = hashlib.sha256(encoder.fingerprint().encode()).hexdigest()  # reads all weights
     path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
     store, is_ready = LayerStore(path, layers, starts, keep=keep), False
@@ -64,20 +60,6 @@ def build_store(
         if not is_ready:
             store.close()
     return store if is_ready else None
-
-
-def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
-    """Return the distinct sentences, in the order of their hashes, and the row at which each
-    begins.
-    """
-    distinct = sorted({*map(tuple, sentences)} - {()}, key=_key)
-    ends = itertools.accumulate(map(len, distinct), initial=0)
-    return distinct, dict(zip(distinct, ends, strict=False))
-
-
-def _key(sentence: Sentence) -> bytes:
-    """Return a hash by which sentences are sorted."""
-    return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
 
 
 def _compute_missing(

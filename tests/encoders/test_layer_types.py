@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo_bench.encoders import build_store
-from elmo_bench.encoders.layer_types import pack, row_bytes, unpack
+from elmo_bench.encoders.layer_files import pack, row_bytes, unpack
 from elmo_bench.encoders.static import WordVectors
 
 
