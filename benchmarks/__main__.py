@@ -21,13 +21,26 @@ from rich.table import Table
 from elmo_bench.sample import files
 from elmo_bench.text import read_sentences
 
-from . import bilm, counts, growth, heads, processes, starting, store, sweep, tasks, transformers
+from . import (
+    bilm,
+    counts,
+    growth,
+    heads,
+    processes,
+    starting,
+    store,
+    subwords,
+    sweep,
+    tasks,
+    transformers,
+)
 from .timing import SIZES, Comparison, Setting, seconds
 
 GROUPS = {
     "bilm": bilm,
     "store": store,
     "transformers": transformers,
+    "subwords": subwords,
     "growth": growth,
     "sweep": sweep,
     "tasks": tasks,

@@ -54,6 +54,9 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     if model := cfg.encoder.get("model"):  # a folder, or a name on the hub
         files = Path(model).expanduser().glob("*")
         paths |= {f"encoder.{path.name}": path for path in files if path.suffix in MODEL_SUFFIXES}
+    if adapter := cfg.encoder.get("adapter"):
+        files = Path(adapter).expanduser().glob("adapter_*")
+        paths |= {f"encoder.{path.name}": path for path in files if path.suffix in MODEL_SUFFIXES}
     return _present(paths)
 
 

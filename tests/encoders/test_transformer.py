@@ -12,6 +12,7 @@ import shutil
 import sys
 
 import numpy as np
+import peft
 import pytest
 import torch
 import transformers
@@ -124,20 +125,27 @@ def loaded(folder, t5, **config):
     return transformers.AutoTokenizer.from_pretrained(folder), model
 
 
-def plain(folder, sentence, pooling, window=None, *, causal=False, t5=False, **config):
-    """[L][T][D] by loops over windows and words."""
+def plain(folder, sentence, pooling, window=None, *, causal=False, t5=False, lead=(), **config):
+    """[L][T][D] by loops over windows and words, with the words `lead` in each window."""
     tokenizer, model = loaded(folder, t5, **config)
-    ids, words = spans(tokenizer, sentence)
+    ids, words = spans(tokenizer, [*lead, *sentence])
+    first = words[len(lead)][0]
+    ids, lead, words = (
+        ids[first:],
+        ids[:first],
+        [(i - first, j - first) for i, j in words[len(lead) :]],
+    )
     special = tokenizer("a b").input_ids
     inner = tokenizer("a b", add_special_tokens=False).input_ids
     before = next(k for k in range(len(special)) if special[k : k + len(inner)] == inner)
-    capacity = (window or 512) - (len(special) - len(inner))
+    capacity = (window or 512) - (len(special) - len(inner)) - len(lead)
     hidden = {}  # of each window
     for begin, end in windows(len(ids), capacity):
-        row = [*special[:before], *ids[begin:end], *special[before + len(inner) :]]
+        row = [*special[:before], *lead, *ids[begin:end], *special[before + len(inner) :]]
         with torch.no_grad():
             states = model(input_ids=torch.tensor([row]), output_hidden_states=True).hidden_states
-        hidden[begin, end] = torch.cat(states)[:, before : before + end - begin]
+        at = before + len(lead)
+        hidden[begin, end] = torch.cat(states)[:, at : at + end - begin]
 
     def piece(number):
         span = choose(hidden, number, causal)
@@ -248,6 +256,162 @@ def test_a_summary_of_nothing(encoders, name):
     assert layers[2].any(-1)[1].tolist() == [True, False, True, False]
     with pytest.raises(ValueError, match="joins 3 texts, but a transformer reads at most two"):
         encoders(name).prepare([joined("a", "b", "c")])
+
+
+WIDE = models.SIZES | models.SPREAD | {"num_key_value_heads": 2, "head_dim": 8}
+DECODERS = {
+    "LlamaConfig": WIDE,
+    "MistralConfig": WIDE | {"sliding_window": None},
+    "Qwen3Config": WIDE,
+    "Gemma3TextConfig": WIDE | {"query_pre_attn_scalar": 8},
+    "Olmo2Config": WIDE,
+    "GPTNeoXConfig": models.SIZES | models.SPREAD,
+    "GPT2Config": models.SPREAD | models.GPT2,
+}
+
+
+def decoder(name, settings, lines, folder):
+    tokens = models.tokenizer("neox", lines)
+    special = {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2}
+    return models.write(getattr(transformers, name)(**settings, **special), tokens, folder)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_reads_what_follows(lines, sentences, tmp_path, name):
+    """If it is asked to, alone and in a batch; by itself it does not."""
+    folder = decoder(name, DECODERS[name], lines, tmp_path)
+    one, both = Transformer(model=folder), Transformer(model=folder, causal=False)
+    assert (one.causal, both.causal, both.pooling) == (True, False, "last")
+    assert len({one.fingerprint(), both.fingerprint()}) == 2
+    expected = [plain(folder, sentence, "last", is_causal=False) for sentence in sentences]
+    for (layers, alone), sentence in zip(
+        zip(encode(both, sentences), expected, strict=True), sentences, strict=True
+    ):
+        equal(layers, alone)
+        if len(sentence) > 1:
+            assert (layers[-1] - encode(one, [sentence])[0][-1])[0].norm() > 0.1
+
+
+def test_models_that_read_one_way(lines, encoders, tmp_path):
+    bert = encoders("bert")
+    assert (
+        Transformer(model=bert.model.name_or_path, causal=False).fingerprint() == bert.fingerprint()
+    )
+    settings = {
+        "hidden_size": 32,
+        "state_size": 4,
+        "num_hidden_layers": 2,
+        "vocab_size": models.ENTRIES,
+    }
+    folder = decoder("MambaConfig", settings, lines, tmp_path)
+    with pytest.raises(
+        ValueError, match=r"^encoder\.causal=false, but MambaModel has only one way"
+    ):
+        Transformer(model=folder, causal=False)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
+def test_a_prompt_and_a_second_copy(encoders, folders, sentences, name):
+    """The sentence's vectors are those that it has behind them, in one window and in several."""
+    about = {"t5": name == "t5", "causal": name == "gpt2"}
+    lead, window = ["Read", "this", ":"], 4 * WINDOW
+    encoder = encoders(name, prompt=" Read this :", pooling="last", window=window)
+    twice = encoders(name, repeat=2, pooling="last")
+    both = encoders(name, repeat=3, pooling="last", prompt="Read this :")
+    for sentence in sentences:
+        size = len(sentence)
+        vectors = plain(folders[name], sentence, "last", window, lead=lead, **about)
+        equal(encode(encoder, [sentence, ["Go"]])[0], vectors)
+        vectors = plain(folders[name], sentence * 2, "last", **about)
+        equal(encode(twice, [["Go"], sentence])[1], vectors[:, size:])
+        vectors = plain(folders[name], sentence * 3, "last", lead=lead, **about)
+        equal(encode(both, [sentence])[0], vectors[:, 2 * size :])
+    base = encoders(name, pooling="last")
+    assert len({each.fingerprint() for each in (base, twice, both)}) == 3
+    pair = encode(encoders(name, prompt="Read this :", pooling="last"), [joined(*ODD[:2])])[0]
+    equal(pair, encode(base, [joined([*lead, *ODD[0]], ODD[1])])[0][:, [0, *range(4, 20)]])
+    with pytest.raises(
+        ValueError, match=r"^encoder\.prompt has \d+ subwords, but it may take half of"
+    ):
+        Transformer(model=folders[name], prompt="Read this :", window=8)
+
+
+def adapted(folder, out, auto, **settings):
+    """An adapter that was trained below a head, and the model with it, by PEFT itself."""
+    torch.manual_seed(2)
+    whole = peft.get_peft_model(auto.from_pretrained(folder), peft.LoraConfig(r=4, **settings))
+    with torch.no_grad():
+        for name, parameter in whole.named_parameters():
+            if "lora_" in name:
+                parameter.copy_(0.3 * torch.randn_like(parameter))
+    whole.save_pretrained(out / "adapter")
+    whole.merge_and_unload().base_model.save_pretrained(out / "merged")
+    for file in folder.glob("*token*"):
+        shutil.copy(file, out / "merged")
+    return out / "adapter"
+
+
+@pytest.mark.parametrize(
+    ("name", "auto", "settings"),
+    [
+        (
+            "bert",
+            "AutoModelForSequenceClassification",
+            {"target_modules": ["query", "value"], "task_type": "SEQ_CLS"},
+        ),
+        (
+            "gpt2",
+            "AutoModelForCausalLM",
+            {
+                "target_modules": ["c_attn"],
+                "alpha_pattern": {"transformer.h.1.attn.c_attn": 32},
+                "fan_in_fan_out": True,
+            },
+        ),
+        (
+            "t5",
+            "T5EncoderModel",
+            {"target_modules": ["q", "wo"], "use_rslora": True, "lora_alpha": 4},
+        ),
+    ],
+)
+def test_an_adapter(folders, sentences, tmp_path, name, auto, settings):
+    """As PEFT adds it to the weights: also one that was trained below a head."""
+    adapter = adapted(folders[name], tmp_path, getattr(transformers, auto), **settings)
+    one, other = (
+        Transformer(model=folders[name], adapter=adapter),
+        Transformer(model=tmp_path / "merged"),
+    )
+    for layers, expected in zip(encode(one, sentences), encode(other, sentences), strict=True):
+        equal(layers, expected)
+    assert one.fingerprint() != Transformer(model=folders[name]).fingerprint()
+    assert all(parameter.requires_grad for parameter in one.parameters())
+    assert len(one.parameter_groups()) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "message"),
+    [
+        ({"peft_type": "IA3"}, "bert", "sets peft_type='IA3', but only plain LoRA can be added"),
+        ({"use_qalora": True}, "bert", "sets use_qalora=True, but only plain LoRA"),
+        ({"alpha_pattern": {"layer.9": 3}}, "bert", "alpha_pattern names layer.9, but none"),
+        ({"r": 8}, "bert", "size mismatch"),
+        ({}, "t5", "cannot be added to this model"),
+        (None, "bert", r"has no adapter_config\.json: give a folder"),
+    ],
+)
+def test_an_adapter_that_does_not_fit(folders, tmp_path, settings, model, message):
+    auto = transformers.AutoModel
+    adapter = adapted(folders["bert"], tmp_path, auto, target_modules=["query"])
+    if settings is None:
+        (adapter / "adapter_config.json").unlink()
+    else:
+        path = adapter / "adapter_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ValueError, match=rf"^encoder\.adapter=.*adapter .*{message}"):
+        Transformer(model=folders[model], adapter=adapter)
+    with pytest.raises(ValueError, match=r"^encoder\.adapter=.* belongs to pretrained weights"):
+        Transformer(model=folders[model], adapter=adapter, pretrained=False)
 
 
 def test_little_padding(encoders, sentences, monkeypatch):

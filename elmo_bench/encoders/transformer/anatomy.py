@@ -13,7 +13,7 @@ UNBOUNDED = 512  # pieces of a window if neither model nor tokenizer has a limit
 
 
 def hidden_states(
-    model: Any, ids: Tensor, mask: Tensor | None, kinds: Tensor | None = None
+    model: Any, ids: Tensor, mask: Tensor | None = None, kinds: Tensor | None = None
 ) -> Sequence[Tensor]:
     """Return all layers of a model, from the embeddings up; `kinds` are token types."""
     more = {} if kinds is None else {"token_type_ids": kinds}
@@ -23,10 +23,9 @@ def hidden_states(
     return states
 
 
-def four_pieces(model: Any) -> tuple[Tensor, Tensor]:
-    """Return the ids of four subwords, and their mask."""
-    ids = torch.arange(4)[None] + max(model.config.vocab_size // 2 - 2, 0)
-    return ids, torch.ones_like(ids)
+def four_pieces(model: Any) -> Tensor:
+    """Return the ids of four subwords."""
+    return torch.arange(4)[None] + max(model.config.vocab_size // 2 - 2, 0)
 
 
 def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.Module]]:
@@ -42,7 +41,7 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
         module.register_forward_hook(lambda module, *_: done.append(module))
         for module in model.modules()
     ]
-    layers = hidden_states(model, *four_pieces(model)) or ()
+    layers = hidden_states(model, four_pieces(model)) or ()
     for handle in hooks:
         handle.remove()
     if not layers or any(x is None or x.shape != (1, 4, layers[0].shape[-1]) for x in layers):
@@ -60,18 +59,16 @@ def is_causal(model: Any, layers: Sequence[Tensor]) -> bool:
     """Whether a model reads only from left to right: another fourth subword changes no vector
     before it. `layers` are those of the four.
     """
-    ids, mask = four_pieces(model)
+    ids = four_pieces(model)
     ids[0, -1] -= 2
-    moved = (hidden_states(model, ids, mask)[-1].float() - layers[-1].float())[0]
+    moved = (hidden_states(model, ids)[-1].float() - layers[-1].float())[0]
     return float(moved[:-1].norm()) < 1e-3 * float(moved[-1].norm())
 
 
 def ignores_padding(model: Any, layers: Sequence[Tensor], pad: int) -> bool:
     """Whether padding has no effect on the layers of four subwords; it has with convolutions."""
-    ids, mask = (
-        nn.functional.pad(part, (0, 8), value=value)
-        for part, value in zip(four_pieces(model), (pad, 0), strict=True)
-    )
+    ids = nn.functional.pad(four_pieces(model), (0, 8), value=pad)
+    mask = nn.functional.pad(torch.ones_like(four_pieces(model)), (0, 8))
     rounding = max(1e-4, 4 * torch.finfo(layers[0].dtype).eps)
     return all(
         float((x[:, :4].float() - y.float()).norm()) <= rounding * float(y.float().norm())

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import Count, one_of
 
+from .adapter import add_adapter
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
 from .subwords import Subwords, tokenizer_state
 from .windows import Pieces, Windows, special_tokens
@@ -43,9 +44,13 @@ class Transformer(nn.Module):
     encoder is used. Weights are read only from safetensors, and remote code is never run.
     `pretrained=False` keeps random weights of the same sizes.
 
-    `pooling` is first, last or mean. None means first, or last for causal models, in which the
-    first subword has not read the rest of the word. `first` is the first subword that is not only a
+    `pooling` is first, last or mean. None means first, or last for decoders, in which the first
+    subword has not read the rest of the word. `first` is the first subword that is not only a
     space. A word without subwords (an empty one, control characters) has zeros.
+
+    `causal=False` has a decoder read what follows a word, too. `repeat` says how often a sentence
+    is read, one copy after another; its vectors are those of the last copy. `prompt` is a text
+    before each sentence, without vectors. `adapter` is a PEFT folder with LoRA weights to add.
 
     `window` is the maximum number of subwords that the model reads at once, including special
     tokens; None is the model's limit.
@@ -70,6 +75,10 @@ class Transformer(nn.Module):
         window: Count | None = None,
         pretrained: bool = True,
         gradient_checkpointing: bool = False,
+        causal: bool | None = None,
+        repeat: Count = 1,
+        prompt: str | None = None,
+        adapter: str | Path | None = None,
     ) -> None:
         super().__init__()
         if not model:
@@ -77,32 +86,64 @@ class Transformer(nn.Module):
                 "encoder.model is empty: give a name on the hub or a folder, such as "
                 "encoder.model=bert-base-cased"
             )
+        if adapter and not pretrained:
+            raise ValueError(
+                f"encoder.adapter={adapter} belongs to pretrained weights, but encoder.pretrained="
+                "false: leave one of them out"
+            )
         load, naming = _loader()
         for key, name, kind in (("pooling", pooling, Pooling), ("dtype", dtype, Dtype)):
             if name is not None:
                 one_of(f"encoder.{key}", name, get_args(kind))
         with naming(model):  # the files may be damaged or malicious
             tokenizer, self.model = load(str(model), revision, getattr(torch, dtype), pretrained)
+            if adapter:
+                add_adapter(self.model, adapter)
             special = special_tokens(tokenizer, self.model.config)
             ends = len(special.before) + len(special.after)
             self.window = window_size(self.model, tokenizer, window, ends)
             # RoBERTa counts positions from its padding; to others any id will do, with a mask.
             pad = getattr(self.model.config, "pad_token_id", None) or 0
             pad = pad if 0 <= pad < self.model.config.vocab_size else 0
-            with torch.no_grad():
-                layers, self._blocks, self._above = taken_apart(self.model.eval())
-                self.causal = is_causal(self.model, layers)
-                self._pads = ignores_padding(self.model, layers, pad)
+            is_decoder = self._look_inside(causal, pad)
             if gradient_checkpointing:
                 self.model.activation_checkpointing_enable({"use_reentrant": False})
-            self.pooling = pooling or ("last" if self.causal else "first")
+            self.pooling = pooling or ("last" if is_decoder else "first")
             self.subwords = Subwords(tokenizer, self.pooling)
-        self.num_layers, self.dim = len(layers), layers[0].shape[-1]
-        sums_up_first = bool(special.before) and not self.causal
+        # A decoder's first piece has read nothing, or was trained so.
+        sums_up_first = bool(special.before) and not is_decoder
         self.windows = Windows(
-            self.subwords, special, self.window, pad, self.causal, sums_up_first, "", 1
+            self.subwords,
+            special,
+            self.window,
+            pad,
+            self.causal,
+            sums_up_first,
+            (prompt or "").strip(" "),
+            repeat,
         )
         self.eval()
+
+    @torch.no_grad()
+    def _look_inside(self, causal: bool | None, pad: int) -> bool:
+        """Find what the model is made of, and have it read one side or both if that is asked;
+        return whether it reads only from left to right by itself.
+        """
+        layers, self._blocks, self._above = taken_apart(self.model.eval())
+        self.causal = is_decoder = is_causal(self.model, layers)
+        if causal not in (None, is_decoder):
+            self.model.config.is_causal = causal
+            layers, self._blocks, self._above = taken_apart(self.model)
+            self.causal = is_causal(self.model, layers)
+            if self.causal != causal:
+                raise ValueError(
+                    f"encoder.causal={causal}".lower() + f", but {type(self.model).__name__} has "
+                    "only one way to read: leave it out; with encoder.repeat=2, the second copy of "
+                    "a sentence has read what follows a word"
+                )
+        self._pads = ignores_padding(self.model, layers, pad)
+        self.num_layers, self.dim = len(layers), layers[0].shape[-1]
+        return is_decoder
 
     def __getstate__(self) -> Any:
         """Return what a copy has: all but the hooks that transformers leaves after hidden states
@@ -126,7 +167,9 @@ class Transformer(nn.Module):
         }
         is_normed = True  # the top layer, by a final norm if there is one
         attention = self.model.config._attn_implementation
-        settings = self.pooling, self.window, is_normed, attention
+        settings = [self.pooling, self.window, is_normed, attention]
+        read = self.windows.prompt, self.windows.repeat
+        settings += [*read] if read != ("", 1) else []
         for part in (config, settings, tokenizer_state(self.subwords.tokenizer)):
             sha256.update(json.dumps(part, sort_keys=True, default=str).encode())
         for name, value in sorted(self.model.state_dict().items()):

@@ -161,7 +161,7 @@ class Windows:
         copy = [*text, BREAK] if breaks else text
         before = [*self._prompt, *copy * (self.repeat - 1)]
         first = text.index(BREAK) + 1 if breaks and self.repeat == 1 else 0
-        return [*before, *text], len(before) + first
+        return [*before, *text], len(self._prompt) + first
 
     def _cut(self, totals: Int[np.ndarray, " N1"], rows: Rows) -> Cut:
         """Cut sentences into windows, given the number of pieces before each word."""
