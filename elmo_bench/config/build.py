@@ -4,7 +4,7 @@ encoder, data, vocabulary, model, module; then the layer store.
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,9 +113,14 @@ def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo
     return instantiate(_accepted(cfg.task.model))(backbone, vocab.labels)
 
 
+def metric(cfg: DictConfig, labels: Sequence[str]) -> Any:
+    """Build the task's metric."""
+    return instantiate(_accepted(cfg.task.metric))(labels)
+
+
 def _accepted(node: DictConfig) -> dict[str, Any]:
-    """Keep the settings that the chosen `embed`, `rnn` or head accepts. A task's settings are for
-    its own choice and stay in the config if another is chosen.
+    """Keep the settings that the chosen `embed`, `rnn`, head or metric accepts. A task's settings
+    are for its own choice and stay in the config if another is chosen.
     """
     settings: Any = OmegaConf.to_container(node, resolve=True)
     parameters = inspect.signature(get_object(settings["_target_"])).parameters
@@ -134,7 +139,7 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     gradual = tune.name == "gradual"
     return TaskModule(
         model,
-        instantiate(cfg.task.metric)(vocab.labels),
+        metric(cfg, vocab.labels),
         instantiate(optimizer | {"_convert_": "all"}),  # checkpoints contain only plain lists
         monitor=f"dev/{cfg.task.monitor}",
         finetuning=FineTuning(tune.lr, tune.lr_decay, gradual) if is_tuned else None,

@@ -153,9 +153,11 @@ def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     if "${hydra:" in str(raw.get("run_dir")):  # unknown until Hydra has created the folder
         content.run_dir = "."
     resolved: Any = OmegaConf.to_container(content, resolve=True)
-    for split in ("train", "dev", "test") if OmegaConf.select(content, "task.read") else ():
-        if isinstance(options := resolved["task"]["read"].get(split), dict):
-            options["_target_"] = f"{resolved['task']['data']}.read"
+    task = resolved.get("task") or {}
+    read = [(task.get("read") or {}).get(split) for split in ("train", "dev", "test")]
+    for options in (*read, (resolved.get("data") or {}).get("columns")):
+        if isinstance(options, dict):
+            options["_target_"] = f"{task['data']}.read"
     return raw, resolved
 
 
@@ -224,7 +226,7 @@ def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[
     values = dict(leaves(raw))
     for fault in found:
         key, kind = fault.key, fault.kind
-        is_read = re.search(rf"\$\{{(oc\.select:)?{re.escape(key)}\b", str(raw))
+        is_read = re.search(rf"\$\{{(oc\.select:'?)?{re.escape(key)}\b", str(raw))
         is_anothers = key.startswith(("embed.", "rnn.", "task.model.")) and key not in given
         if not ((kind == "extra_forbidden" and is_read) or (kind == "argument" and is_anothers)):
             while repeated := re.fullmatch(r"\$\{([\w.]+)\}", str(values.get(key))):
@@ -330,7 +332,7 @@ def _of_joint(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _figures(metric: Mapping[str, Any]) -> list[str]:
     """Return the names of a metric's figures; none of a user's that needs examples."""
-    settings = {key: value for key, value in metric.items() if key not in HYDRAS}
+    settings = {key: value for key, value in metric.items() if key not in HYDRAS and value}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchmetrics warns of a metric without examples
         try:

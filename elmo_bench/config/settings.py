@@ -81,6 +81,7 @@ class Task(Section):
     metric: dict
     elmo: dict
     read: dict = {}
+    parse: dict = {}
     pair: Any = None  # whether an example has two texts
     published: Any = None
 
@@ -115,6 +116,7 @@ class Data(Section):
     note: Text = ""
     tasks: list[Text] = []
     read: dict = {}
+    columns: dict = {}
     downloads: dict = {}
     size: Count = 1
     files: DataFiles

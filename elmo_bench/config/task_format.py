@@ -39,11 +39,19 @@ def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
 def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:
     """Return the task's `read` with the arguments of `task.read.SPLIT`, with those of
     `data.read.TASK.SPLIT`, which the corpus has for its file of this split (or of split `file`),
-    and with `joint`.
+    with those of `data.columns`, and with `joint`.
     """
     options = OmegaConf.select(cfg, f"task.read.{split}") or {}
     of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
-    return partial(task_format(cfg).read, **options, **of_file, **joint(cfg))
+    columns: Any = OmegaConf.to_container(OmegaConf.create(cfg.data.get("columns") or {}))
+    options = {**options, **of_file, **{k: v for k, v in columns.items() if v is not None}}
+    return partial(task_format(cfg).read, **options, **joint(cfg))
+
+
+def parser(cfg: DictConfig) -> Callable[[Any, str], Example]:
+    """Return the task's `parse`, with the arguments of `task.parse` and with `joint`."""
+    parse = required(task_format(cfg), "parse", "job=predict")
+    return partial(parse, **(cfg.task.get("parse") or {}), **joint(cfg))
 
 
 def joint(cfg: DictConfig) -> dict[str, bool]:

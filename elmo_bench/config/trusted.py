@@ -106,4 +106,6 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
     for split in inputs.SPLITS:
         if file := given["files"].get(split) or files.get(split, data["files"].get(split)):
             data["files"][split] = str(local_path(file, source))
+    columns, read = data.get("columns") or {}, stored.get("columns") or {}
+    data |= {"columns": {key: read.get(key, value) for key, value in columns.items()}}
     return OmegaConf.create(data | {"labels": given.get("labels")})

@@ -25,7 +25,7 @@ from elmo_bench.runs import (
     read_counts,
     read_run,
 )
-from elmo_bench.text import tags_to_spans
+from elmo_bench.text import tags_to_spans, texts_of
 
 log = logging.getLogger(__name__)
 OWN = {".html": f'<!DOCTYPE html>.*"{differences.GENERATOR}"'}  # begins a page of ours
@@ -120,7 +120,8 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
         raise ValueError(f"{path} is not the file that a={runs[0].folder} was evaluated on")
     read_as = "test" if cfg.split == "train" else cfg.split  # job=evaluate alone measures train
     examples = list(reader(config, read_as, cfg.split)(path))
-    if [number_of(example.sentences) for example in examples] != counts.sentences.tolist():
+    numbers = [number_of(texts_of(example.sentences)) for example in examples]
+    if numbers != counts.sentences.tolist():
         raise ValueError(f"the corpus does not contain the {len(counts.sentences):,} examples")
     answers = [[example.gold for example in examples]]
     for run in runs:
@@ -166,11 +167,12 @@ def _text(example: Any, answers: Sequence[Any]) -> list[str]:
     """Return where an example stands, its words, and what gold and the runs say, first what not all
     of them have.
     """
-    words = [word for sentence in example.sentences for word in sentence]
+    texts = texts_of(example.sentences)
+    words = [word for text in texts for word in text]
     labels = [in_words(answer, words) for answer in answers]
     shared = set.intersection(*map(set, labels))
     said = ["; ".join(sorted(each, key=shared.__contains__)) or "nothing" for each in labels]
-    return [Path(example.source).name, " | ".join(map(" ".join, example.sentences)), *said]
+    return [Path(example.source).name, " | ".join(map(" ".join, texts)), *said]
 
 
 def in_words(answer: Any, words: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from elmo_bench.config import build, hardware
 from elmo_bench.config.checkpoint import extend, restore
-from elmo_bench.config.task_format import joint, required, task_format
+from elmo_bench.config.task_format import parser, required, task_format
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.text import Vocab, read_lines, read_objects
 from elmo_bench.training.data import TaskData
@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 # The beginning of an earlier output, which differs from that of job=perplexity.
 OWN = r'\s*\{"line": \d+(?!, "tokens": \[[^\n]*"unknown": \[)'
 Records = list[tuple[int, dict[str, Any]]]  # line in the input (from 1), record
-# A line of an annotated file: with tabs, or a word first and its tag last.
-_COLUMNS = re.compile(r".*\t.*|\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
+# A line of an annotated file: with tabs but no blanks, or a word first and its tag last.
+_COLUMNS = re.compile(r"[^ ]*\t[^ ]*|\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
 
 
 def predict(cfg: DictConfig) -> None:
@@ -50,9 +50,8 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     check_output("output", cfg.output, inputs, begins(OWN))
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
-    task = task_format(cfg)
-    parse, _ = (required(task, name, "job=predict") for name in ("parse", "render"))
-    examples = (parse(record, f"{cfg.input}:{line}", **joint(cfg)) for line, record in records)
+    parse, _ = parser(cfg), required(task_format(cfg), "render", "job=predict")
+    examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
     data = build.data(cfg, {"test": Path(cfg.input)}, {"test": lambda path: examples}, vocab)
     return cfg, module, vocab, records, data
 

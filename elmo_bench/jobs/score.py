@@ -29,6 +29,6 @@ def check(cfg: DictConfig) -> dict[str, float]:
     predicted = read_predictions(Path(cfg.predicted), gold)
     labels = {label for example in gold for label in example.labels}
     labels |= {one for one in predicted if isinstance(one, str)}  # which gold may lack
-    metric = build.instantiate(cfg.task.metric)(sorted(labels))
+    metric = build.metric(cfg, sorted(labels))
     metric.update(predicted, [example.gold for example in gold])
     return {name: float(value) for name, value in metric.compute().items()}

@@ -109,7 +109,9 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     if is_finetuned or store.get("mode") == "off" or store.get("dtype") == "float32":
         yield "store.dtype"
     optimizer = (config.get("task") or {}).get("optimizer") or {}
-    yield from (f"task.optimizer.{key}" for key, value in optimizer.items() if value is None)
+    columns = (config.get("data") or {}).get("columns") or {}
+    for part, node in {"task.optimizer": optimizer, "data.columns": columns}.items():
+        yield from (f"{part}.{key}" for key, value in node.items() if value is None)
     schedule = config.get("schedule") or {}
     yield "task.scheduler" if "_target_" in schedule else "schedule"
     if (config.get("vocab") or {}).get("vectors"):

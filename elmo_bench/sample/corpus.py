@@ -1,15 +1,23 @@
-"""A small invented corpus in the official file formats of the six tasks, and as raw text.
+"""A small invented corpus in the official file formats of the tasks, in columns, and as raw text.
 
 We generated its stories once with our own grammar and word lists, in elmo-bench 0.2.
 """
 
 import json
 import lzma
+import re
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from elmo_bench.files import atomic, one_of
+
+
+def _columns(trees: str) -> str:
+    """Return trees of SST as rows: label and words."""
+    rows = ((tree[1], re.findall(r" ([^ ()]+)\)", tree)) for tree in trees.splitlines())
+    return "".join(f"{label}\t{' '.join(words)}\n" for label, words in rows)
 
 
 class Format(NamedTuple):
@@ -21,6 +29,7 @@ class Format(NamedTuple):
     between: str = ""
     closing: str = ""
     most: int = 400  # stories of the training file
+    spell: Callable[[str], str] = str  # writes the stories in another format
 
 
 FORMATS = {
@@ -30,6 +39,7 @@ FORMATS = {
     "snli": Format("snli", ".jsonl"),
     "squad": Format("squad", ".json", '{"version": "1.1", "data": [', ", ", "]}\n"),
     "sst5": Format("sst5", ".txt"),
+    "classify": Format("sst5", ".tsv", "label\ttext\n", spell=_columns),
     "lm": Format("lm", ".txt", most=8000),
 }
 SPLITS = ("train", "dev", "test")
@@ -40,8 +50,8 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
     """Return the train, dev and test files of a task's sample corpus; write all if none are there.
 
     Args:
-        task: one of ner, srl, coref, snli, squad, sst5, lm. srl and coref have the same stories,
-            lm its own, with other names.
+        task: one of ner, srl, coref, snli, squad, sst5, classify, lm. srl and coref have the same
+            stories, and so have sst5 and classify; lm has its own, with other names.
         root: the folder of sample corpora.
         size: number of training stories, the first of the frozen ones; dev and test have a quarter
             as many, at least ten.
@@ -71,6 +81,7 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
             part.mkdir()
             for split, path in paths.items():
                 number = size if split == "train" else max(size // 4, _SMALLEST)
-                text = form.opening + form.between.join(stories[split][:number]) + form.closing
+                text = form.spell(form.between.join(stories[split][:number]))
+                text = form.opening + text + form.closing
                 (part / path.name).write_text(text, encoding="utf-8", newline="\n")
     return paths

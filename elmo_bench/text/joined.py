@@ -4,7 +4,7 @@ Two words that stand in no text mark them. They are words to everything else: a 
 picture of layers hold for the summary's vector as for any word's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # U+FDD0 is a noncharacter, which Unicode keeps for such uses.
 SUMMARY = "\ufdd0summary"  # its vector is that of the whole: [CLS], <s>, a decoder's last piece
@@ -34,3 +34,8 @@ def parted(sentence: Sequence[str]) -> list[list[str]]:
         elif word != SUMMARY:
             texts[-1].append(word)
     return texts
+
+
+def texts_of(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return the texts of an example's sentences: the same read apart or in one sequence."""
+    return [text for sentence in sentences for text in parted(sentence)]

@@ -1,4 +1,4 @@
-"""Read text files line by line: plain or gzipped, in UTF-8, with line numbers."""
+"""Read text files line by line: plain or gzipped, with line numbers."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,15 +12,15 @@ T = TypeVar("T")
 E = TypeVar("E")
 
 
-def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end), as `read_bytes` ends lines.
 
-    Raises its errors, and ValueError, with file and line, for bytes that are not UTF-8 and for a
+    Raises its errors, and ValueError, with file and line, for bytes that are not text and for a
     byte order mark at the beginning of another line than the first, where two files were joined.
     """
     for number, line in read_bytes(path):
         source = f"{path}:{number}"
-        text = decode(line, source)
+        text = decode(line, source, encoding)
         if text.startswith("\ufeff"):
             refuse_mark(source)
         yield number, text
@@ -34,12 +34,13 @@ def refuse_mark(source: str) -> NoReturn:
     )
 
 
-def decode(line: bytes, source: str) -> str:
-    """Return a line as text, without its end; raises ValueError, with `source`, if not UTF-8."""
+def decode(line: bytes, source: str, encoding: str = "utf-8") -> str:
+    """Return a line as text, without its end; raises ValueError, with `source`, if it is not."""
     try:
-        return line.decode("utf-8").removesuffix("\n")
+        return line.decode(encoding).removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{source}: byte {line[error.start]:#04x} is not UTF-8 text") from error
+        wrong = f"byte {line[error.start]:#04x} is not {encoding.upper()} text"
+        raise ValueError(f"{source}: {wrong}") from error
 
 
 def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
@@ -81,12 +82,12 @@ def _without_return(line: bytes, source: str) -> bytes:
     return before + rest
 
 
-def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_objects(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, JSON object) of each line that is not blank.
 
     Raises ValueError, with file and line, for any other line, and the errors of `read_lines`.
     """
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, encoding):
         if line.strip():
             record = parse_json(line, f"{path}:{number}")
             if not isinstance(record, dict):

@@ -11,6 +11,7 @@ import torch
 
 from elmo_bench.files import atomic, counted_noun
 from elmo_bench.runs import number_of
+from elmo_bench.text import texts_of
 
 from .data import Example
 from .module import TaskModule
@@ -42,7 +43,7 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
     examples, predictions = _measured(examples, module)
     counts = metric.by_example(predictions, [example.gold for example in examples])
     arrays = {name: values.numpy() for name, values in counts.items()}
-    contents = [number_of(example.sentences) for example in examples]
+    contents = [number_of(texts_of(example.sentences)) for example in examples]
     arrays["sentences"] = np.array(contents, dtype=np.uint64)
     groups, unit = clusters(examples)
     arrays |= {"groups": np.array(groups), "unit": np.frombuffer(unit.encode(), np.uint8)}

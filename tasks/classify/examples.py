@@ -6,7 +6,8 @@ Axes: B batch, T tokens.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -63,3 +64,14 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     return Batch(
         first, second[0] if second else None, torch.tensor(numbers), pad_sequence(words, True)
     )
+
+
+def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -> None:
+    r"""Write gold, prediction and the words of each text, separated by tabs, an example a line.
+
+    `awk -F'\t' '$1 == $2 {n++} END {print n / NR}' FILE` is the accuracy.
+    """
+    with path.open("w", encoding="utf-8") as file:
+        for example, predicted in zip(examples, predictions, strict=True):
+            texts = map(" ".join, example.texts)
+            file.write("\t".join([str(example.gold), str(predicted), *texts]) + "\n")

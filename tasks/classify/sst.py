@@ -11,6 +11,7 @@ from elmo_bench.text import Span, paired, read_lines, unescape, words_of
 
 from .examples import Example
 from .examples import collate as collate
+from .examples import write as write
 
 # Maps the treebank's five labels to those of a setting with 5, 3 or 2 classes. Phrases with a label
 # that is not a key are left out.
@@ -87,17 +88,6 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
             f"{source}: {len(unclosed)} brackets are not closed; the line ends with {line[-30:]!r}"
         )
     return tuple(words), phrases
-
-
-def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
-    r"""Write gold label, predicted label and sentence, separated by tabs, one sentence per line.
-
-    The treebank has no official scorer; compute the accuracy by
-    `awk -F'\t' '$1 == $2 {n++} END {print n / NR}' FILE`.
-    """
-    with path.open("w", encoding="utf-8") as file:
-        for example, predicted in zip(examples, predictions, strict=True):
-            file.write(f"{example.gold}\t{predicted}\t{' '.join(example.texts[0])}\n")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:

@@ -46,7 +46,10 @@ def test_a_size_takes_the_first_stories(task: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"task": "pos"}, "task.name=pos, but it must be ner, srl, coref, snli, squad, sst5 or lm"),
+        (
+            {"task": "pos"},
+            "task.name=pos, but it must be ner, srl, coref, snli, squad, sst5, classify or lm",
+        ),
         ({"dev": "mine"}, "data.files.dev=mine, but data=sample has its own"),
         ({"root": ""}, "data.files.root must be a folder, but it is empty"),
     ],

@@ -1,0 +1,254 @@
+"""Texts with labels or scores in columns: by tabs, commas, JSON or a regular expression."""
+
+import csv
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from reprlib import repr as shown
+from typing import Any
+
+from elmo_bench.files import Count, Text, listed
+from elmo_bench.text import are_words, paired, read_lines, read_objects, tokenize
+
+from .examples import Example
+from .examples import collate as collate
+from .examples import write as write
+
+log = logging.getLogger(__name__)
+Column = Text | Count  # a name in the file's first line, or a number from 1 in a file without names
+Row = Mapping[Any, Any]
+KINDS = "FILE.csv has commas and quotes, FILE.jsonl JSON, any other file tabs"
+
+
+def read(
+    path: Path,
+    *,
+    text: Column | list[Column] | None = None,
+    text2: Column | None = None,
+    label: Column | None = None,
+    score: Column | None = None,
+    group: Column | None = None,
+    pattern: Text | None = None,
+    encoding: Text | None = None,
+    tokenized: bool | None = None,
+    leave_out: list[str | int] | None = None,
+    joint: bool = False,
+) -> Iterator[Example]:
+    """Yield the examples of a file; the arguments are `data.columns`, which `docs/formats.md`
+    explains. Several columns of `text` are joined by blanks.
+
+    Raises ValueError, with file and line, for a row of another width than the first or without a
+    column, a text without a character that can be seen, a label of characters that cannot be seen,
+    and a score that is not a finite number; with the file, for columns without a name or with the
+    name of another; and the errors of `read_lines`.
+    """
+    texts = {"text": text or "text", "text2": text2}
+    wanted = {"score": score} if score else {"label": label or "label"}
+    columns = {key: each for key, each in (texts | wanted | {"group": group}).items() if each}
+    if {int, str} <= {*map(type, [*columns.values(), *(text if isinstance(text, list) else ())])}:
+        raise ValueError(
+            f"data.columns={columns}, but all must be names, or all numbers in a file without names"
+        )
+    out, left = {str(each) for each in leave_out or ()}, 0
+    for number, row in _rows(path, columns, pattern, encoding):
+        source = f"{path}:{number}"
+        cells = {key: _cell(row, key, columns[key], source) for key in columns}
+        ((kind, gold),) = ((key, cells[key]) for key in wanted)
+        if str(gold).strip() in out:
+            left += 1
+            continue
+        parts = [_words(cells[key], source, key, tokenized) for key in texts if key in columns]
+        unit = "group" if group else "first text" if text2 else "text"
+        cluster = str(cells["group"]) if group else " ".join(parts[0])
+        found = _score(gold, source) if kind == "score" else _label(gold, source)
+        yield Example(tuple(parts), found, source, (cluster,), (unit,), joint=joint)
+    if left:
+        log.info("%s: left out %d rows (data.columns.leave_out)", path, left)
+
+
+def _rows(
+    path: Path, columns: Mapping[str, Any], pattern: str | None, encoding: str | None
+) -> Iterator[tuple[int, Row]]:
+    """Yield each row, by the names or numbers of its columns, with the number of its line."""
+    name, codec = path.name.removesuffix(".gz"), _codec(encoding or "utf-8")
+    if pattern:
+        yield from _matched(path, pattern, codec)
+        return
+    if name.endswith((".jsonl", ".json")):
+        yield from read_objects(path, codec)
+        return
+    rows = _of_commas(path, codec) if name.endswith(".csv") else _of_tabs(path, codec)
+    by_name = any(isinstance(each, str) for each in columns.values())
+    names: Sequence[Any] = ()
+    for number, row in rows:
+        if not names and by_name:
+            names = _names(row, f"{path}:{number}")
+            continue
+        names = names or range(1, len(row) + 1)
+        if len(row) != len(names):
+            raise ValueError(
+                f"{path}:{number}: {len(row)} columns, but the first line has {len(names)}; {KINDS}"
+            )
+        yield number, dict(zip(names, row, strict=True))
+
+
+def _codec(name: str) -> str:
+    """Return an encoding's name; raises ValueError for one by which lines cannot be told."""
+    try:
+        ends_lines = "\n".encode(name) == b"\n"
+    except (LookupError, UnicodeError):
+        ends_lines = False
+    if not ends_lines:
+        raise ValueError(
+            f"data.columns.encoding={name}, but it must be one that Python knows, such as latin-1, "
+            "with one byte for a line feed"
+        )
+    return name
+
+
+def _matched(path: Path, pattern: str, encoding: str) -> Iterator[tuple[int, Row]]:
+    try:
+        form = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"data.columns.pattern={pattern}: {error}") from error
+    for number, line in read_lines(path, encoding):
+        if line.strip():
+            if not (match := form.fullmatch(line)):
+                raise ValueError(
+                    f"{path}:{number}: {shown(line)}, but a line must match {pattern} as a whole, "
+                    "which is data.columns.pattern"
+                )
+            yield number, match.groupdict("")
+
+
+def _of_tabs(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in read_lines(path, encoding):
+        if line.strip(" "):
+            yield number, line.split("\t")
+
+
+def _of_commas(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows with the numbers of their first lines: a cell in quotes may have several."""
+    rows = csv.reader((f"{line}\n" for _, line in read_lines(path, encoding)), strict=True)
+    number = 1
+    try:
+        for row in rows:
+            if row:
+                yield number, row
+            number = rows.line_num + 1
+    except csv.Error as error:
+        wrong = f'{error}; a cell with commas or quotes stands in quotes, and has "" for a quote'
+        raise ValueError(f"{path}:{number}: {wrong}") from error
+
+
+def _names(row: Sequence[str], source: str) -> list[str]:
+    names = [name.strip() for name in row]
+    if wrong := [name for name in names if not name or names.count(name) > 1]:
+        raise ValueError(
+            f"{source}: {names.count(wrong[0])} columns of the name {wrong[0]!r}, but each needs a "
+            "name of its own; columns without names have numbers: data.columns.text=1"
+        )
+    return names
+
+
+def _cell(row: Row, key: str, column: Any, source: str) -> Any:
+    """Return what a row has in a column, or in several, joined."""
+    if isinstance(column, list | tuple):
+        return " ".join(str(_cell(row, key, each, source)) for each in column)
+    if column not in row:
+        said = "a column" if len(row) == 1 else "columns"
+        raise ValueError(
+            f"{source}: no column {column}, but {said} {listed(map(str, row))}: set "
+            f"data.columns.{key}=COLUMN; {KINDS}"
+        )
+    return row[column]
+
+
+def _words(value: Any, source: str, column: str, tokenized: Any = False) -> tuple[str, ...]:
+    """Return the words of a text, or of a list of words; raises ValueError for any other."""
+    if isinstance(value, str):
+        words = value.split() if tokenized else tokenize(value)
+    else:
+        words = value if are_words(value) and all(w.split() == [w] for w in value) else []
+    seen = any(word.isprintable() for word in words)
+    if not seen or re.search("[\ud800-\udfff]", " ".join(words)):  # halves of characters
+        raise ValueError(
+            f"{source}: {column} {shown(value)}, but it must be a text, or in JSON a list of "
+            "words, with a character that can be seen"
+        )
+    return tuple(words)
+
+
+def _label(value: Any, source: str) -> str:
+    """Return a label as text; raises ValueError if it has characters that cannot be seen."""
+    text = (str(value).lower() if isinstance(value, bool) else str(value)).strip()
+    if not isinstance(value, str | int) or not text or not text.isprintable():
+        raise ValueError(
+            f"{source}: label {shown(value)}, but it must be characters that can be seen, or an "
+            "integer; data.columns.score=COLUMN is for numbers, data.columns.leave_out=[LABEL] for "
+            "rows to leave out"
+        )
+    return text
+
+
+def _score(value: Any, source: str) -> float:
+    """Return a score; raises ValueError for a value that is not a finite number."""
+    try:
+        number = float("nan" if isinstance(value, bool) or "_" in str(value) else value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not isfinite(number):
+        raise ValueError(
+            f"{source}: score {shown(value)}, but it must be a finite number such as 3.5; "
+            "data.columns.label=COLUMN is for labels"
+        )
+    return number
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[str] | list[float]:
+    """Read the predicted labels or scores from a file written by `write`.
+
+    Raises ValueError if its texts or gold differ from those of the examples, or for a prediction
+    that is no label or score, with file and line, or if their number does, with the file.
+    """
+    predictions: list[Any] = []
+    for (number, line), example in paired(path, [*read_lines(path)], examples):
+        source, gold = f"{path}:{number}", str(example.gold)
+        first, predicted, texts = [*line.split("\t", 2), "", ""][:3]
+        if (first, texts) != (gold, "\t".join(map(" ".join, example.texts))):
+            raise ValueError(
+                f"{source}: {shown(line)}, but it must be {gold}, a prediction and the words of "
+                f"{example.source}, with tabs between"
+            )
+        is_score = isinstance(example.gold, float)
+        predictions.append((_score if is_score else _label)(predicted, source))
+    return predictions
+
+
+def parse(
+    record: Mapping[str, Any],
+    source: str,
+    *,
+    pair: Any = None,
+    tokenized: bool | None = None,
+    joint: bool = False,
+) -> Example:
+    """Read an unlabelled example: `{"text": ...}`, with a `pair` also `"text2"`, each a text or a
+    list of words. A tab separates two texts in one. Raises ValueError, with `source`, for another.
+    """
+    text, sides = record.get("text"), ["text", "text2"] if pair else ["text"]
+    if pair and isinstance(text, str) and text.count("\t") == 1 and "text2" not in record:
+        record = dict(zip(sides, text.split("\t"), strict=True))
+    if len(sides) != len(record.keys() & {"text", "text2"}):
+        wanted = "two texts, 'text' and 'text2', or a line with one tab between" if pair else "one"
+        raise ValueError(f"{source}: {shown(dict(record))}, but the model reads {wanted}")
+    parts = tuple(_words(record[key], source, key, tokenized) for key in sides)
+    return Example(parts, None, source, (), (), joint=joint)
+
+
+def render(example: Example, prediction: str | float) -> dict[str, Any]:
+    """Return a prediction as `{"text": list, "text2": list, "label": ...}`, or `"score"`."""
+    texts = zip(("text", "text2"), map(list, example.texts), strict=False)
+    return dict(texts) | {"label" if isinstance(prediction, str) else "score": prediction}

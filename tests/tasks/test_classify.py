@@ -1,0 +1,258 @@
+"""Texts in columns: every format, and every fault by its line; heads against their definitions."""
+
+import contextlib
+import csv
+import gzip
+import json
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo_bench.elmo import Elmo
+from elmo_bench.nn import Backbone, BiLstm, Words
+from elmo_bench.text import SUMMARY, Vocab, joined, texts_of
+from elmo_bench.training.outputs import clusters
+from tasks.classify.bcn import Bcn
+from tasks.classify.data import collate, parse, read, read_predictions, render, write
+from tasks.classify.esim import Esim
+from tasks.classify.examples import Example
+from tasks.classify.pooled import Pooled
+from tests.conftest import composed
+from tests.tasks.small import built, learnt
+
+ROWS = [("good", 'A "nice" shop.', "It is open."), ("bad", "A dull lamp.", "It is dark.")]
+PAIR = {"text2": "text2"}
+NUMBERED = {"label": 1, "text": 2, "text2": 3}
+KEYS = ("label", "text", "text2")
+
+
+def spelt(kind):
+    """The rows in a format, and the arguments that read it."""
+    if kind == "jsonl":
+        return "\n\n".join(json.dumps(dict(zip(KEYS, row, strict=True))) for row in ROWS), PAIR
+    if kind == "pattern":
+        lines = [f"__label__{label} {text} || {text2}" for label, text, text2 in ROWS]
+        form = r"__label__(?P<label>\S+) (?P<text>.*) \|\| (?P<text2>.*)"
+        return "\n".join(lines), PAIR | {"pattern": form}
+    head, named = ([], NUMBERED) if kind == "numbers" else ([KEYS], PAIR)
+    if kind == "csv":
+        quoted = [['"' + cell.replace('"', '""') + '"' for cell in row] for row in [*head, *ROWS]]
+        return "\n".join(map(",".join, quoted)), named
+    return "\n".join(map("\t".join, [*head, *ROWS])), named
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "numbers", "pattern"])
+def test_every_format_has_the_same_examples(tmp_path, kind):
+    text, columns = spelt(kind)
+    path = tmp_path / f"some.{kind}.gz"
+    path.write_bytes(gzip.compress(("\ufeff" + text.replace("\n", "\r\n")).encode()))
+    good, bad = read(path, **columns)
+    assert good.texts == (("A", '"', "nice", '"', "shop", "."), ("It", "is", "open", "."))
+    assert (good.gold, bad.gold, bad.labels) == ("good", "bad", ["bad"])
+    assert good.sentences == [*good.texts]
+    assert clusters([good, bad]) == ([0, 1], "first text")
+    (one, _) = read(path, **columns, joint=True)
+    assert one.sentences == [joined(*good.texts)]
+    assert texts_of(one.sentences) == texts_of(good.sentences)  # by which reports pair examples
+    (left,) = read(
+        path, **columns, tokenized=True, leave_out=["bad"], group=columns.get("label", "label")
+    )
+    assert left.texts[1] == ("It", "is", "open.")
+    assert (left.group, left.units) == (("good",), ("group",))
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=9)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5))
+def test_any_cell_of_a_csv_file_comes_back_or_is_refused(tmp_path_factory, rows):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    with contextlib.suppress(ValueError):
+        found = [(one.gold, one.texts[0]) for one in read(path, label=1, text=2, tokenized=True)]
+        assert found == [(label.strip(), tuple(text.split())) for label, text in rows]
+
+
+TSV, CSV, JSONL = (
+    "label\ttext\na\tx y\n",
+    'label,text\na,"x\n y"\nb,z\n',
+    '{"label": 1, "text": "x"}\n',
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "where", "what"),
+    [
+        ("a.tsv", TSV + "b\n", {}, ":3", "1 columns, but the first line has 2; FILE.csv has"),
+        ("a.tsv", TSV + "b\tx\ty\n", {}, ":3", "3 columns, but the first line has 2"),
+        ("a.tsv", TSV + "b\t\n", {}, ":3", "text '', but it must be a text"),
+        ("a.tsv", TSV + "b\t\x00\x01 \u200b\n", {}, ":3", "with a character that can be seen"),
+        ("a.tsv", TSV + "\tx\n", {}, ":3", "label '', but it must be characters that can be seen"),
+        ("a.tsv", TSV + "a\u200b\tx\n", {}, ":3", r"label 'a\\u200b', but"),
+        ("a.tsv", "label\tlabel\na\tx\n", {}, ":1", "2 columns of the name 'label', but each needs"),
+        ("a.tsv", "label\t\na\tx\n", {}, ":1", "1 columns of the name ''"),
+        ("a.tsv", TSV, {"text": "review"}, ":2", "no column review, but columns label and text: "
+         "set data.columns.text=COLUMN"),
+        ("a.txt", TSV.replace("\t", ","), {}, ":2", "no column text, but a column label,text"),
+        ("a.tsv", TSV, {"text": 2}, "", r"data.columns=\{'text': 2, 'label': 'label'\}, but all"),
+        ("a.tsv", TSV, {"text": 9, "label": 1}, ":1", "no column 9, but columns 1 and 2"),
+        ("a.tsv", TSV, {"score": "label"}, ":2", "score 'a', but it must be a finite number"),
+        *(
+            ("a.tsv", TSV + f"{number}\tx\n", {"score": "label", "leave_out": ["a"]}, ":3", "score")
+            for number in ("nan", "-inf", "1e999", "1_0", "", "1,5")
+        ),
+        ("a.csv", CSV + 'c,"open\n', {}, ":5", "unexpected end of data; a cell with commas or"),
+        ("a.csv", CSV + 'c,"x"y\n', {}, ":5", "',' expected after '\"'"),
+        ("a.csv", CSV + "c,x,y\n", {}, ":5", "3 columns"),
+        ("a.jsonl", JSONL + '{"text": "x"}\n', {}, ":2", "no column label, but a column text"),
+        ("a.jsonl", JSONL + '{"label": null, "text": "x"}\n', {}, ":2", "label None, but"),
+        ("a.jsonl", JSONL + '{"label": 1.5, "text": "x"}\n', {}, ":2", "label 1.5, but .*score=COL"),
+        ("a.jsonl", JSONL + '{"label": 1, "text": 7}\n', {}, ":2", "text 7, but it must be a text"),
+        ("a.jsonl", JSONL + '{"label": 1, "text": ["a b"]}\n', {}, ":2", r"text \['a b'\], but"),
+        ("a.jsonl", JSONL + '{"label": 1, "text": "\\ud800x"}\n', {}, ":2", "text .*, but"),
+        ("a.jsonl", JSONL, {"score": "text"}, ":1", "score 'x', but"),
+        ("a.tsv", TSV, {"pattern": "(?P<label>.)x (?P<text>.*)"}, ":1", "must match .* as a whole"),
+        ("a.tsv", TSV, {"pattern": "(?P<label>"}, "", r"data.columns.pattern=\(\?P<label>: missing"),
+        ("a.tsv", TSV, {"encoding": "utf-16"}, "", "data.columns.encoding=utf-16, but it must"),
+        ("a.tsv", TSV, {"encoding": "klingon"}, "", "data.columns.encoding=klingon, but it must"),
+    ],
+)  # fmt: skip
+def test_wrong_files(tmp_path, name, text, columns, where, what):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=what) as error:
+        list(read(tmp_path / name, **columns))
+    assert not where or str(error.value).startswith(f"{tmp_path / name}{where}: ")
+
+
+def test_other_encodings_are_named(tmp_path):
+    path = tmp_path / "questions.txt"
+    path.write_bytes("NUM:count How many \xf0 ?\n".encode("latin-1"))
+    form = r"(?P<label>\w+):\w+ (?P<text>.*)"
+    (one,) = read(path, pattern=form, encoding="latin-1", tokenized=True)
+    assert (one.gold, one.texts[0]) == ("NUM", ("How", "many", "\xf0", "?"))
+    with pytest.raises(ValueError, match=":1: byte 0xf0 is not UTF-8 text"):
+        list(read(path, pattern=form))
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "cell", "wrong"),
+    [("a", "b", "label", "\u200b"), (4.25, -0.1, "score", "x")],
+)
+def test_predictions_make_a_round_trip(tmp_path, gold, predicted, cell, wrong):
+    examples = [Example((("A", "b"), ("c",)), gold, f"gold:{k}", (), ()) for k in (1, 2)]
+    path = tmp_path / "predicted.tsv"
+    write(examples, [predicted, gold], path)
+    assert path.read_text().splitlines()[0] == f"{gold}\t{predicted}\tA b\tc"
+    assert read_predictions(path, examples) == [predicted, gold]
+    path.write_text(path.read_text().replace(f"\t{predicted}\t", f"\t{wrong}\t"))
+    with pytest.raises(ValueError, match=f":1: {cell} .*, but"):
+        read_predictions(path, examples)
+    write([Example((("other",),), gold, "", (), ())] * 2, [gold] * 2, path)
+    with pytest.raises(ValueError, match=r":1: .* a prediction and the words of gold:1"):
+        read_predictions(path, examples)
+
+
+def test_parse_and_render():
+    one = parse({"text": "It\trains.", "id": 7}, "in:1")
+    assert (one.texts, one.gold, one.labels) == ((("It", "rains", "."),), None, [])
+    assert render(one, "a") == {"text": ["It", "rains", "."], "label": "a"}
+    for record in ({"text": "It rains.\tWet"}, {"text": ["It", "rains."], "text2": "Wet"}):
+        two = parse(record, "in:1", pair="text2", tokenized=True, joint=True)
+        assert two.sentences == [joined(["It", "rains."], ["Wet"])]
+    assert render(two, 0.5) == {"text": ["It", "rains."], "text2": ["Wet"], "score": 0.5}
+    for record, pair in (({"text": "a"}, True), ({"text": "a", "text2": "b"}, None), ({}, None)):
+        with pytest.raises(ValueError, match=r"in:1: .*, but the model reads"):
+            parse(record, "in:1", pair=pair)
+
+
+def example(gold, *texts, **more):
+    return Example(tuple(tuple(text.split()) for text in texts), gold, "here:1", (), (), **more)
+
+
+def head(kind, examples, labels, **options):
+    """A head over word vectors and an RNN, and a batch."""
+    sentences = [sentence for each in examples for sentence in each.sentences]
+    vocab = Vocab.build(sentences, labels)
+    embed = Words(vocab=vocab, vectors={}, word_dim=6)
+    backbone = partial(Backbone, embed, Elmo(None), partial(BiLstm, hidden_size=4, dropout=0.0))
+    return kind(backbone, vocab.labels, **options).eval(), collate(examples, vocab)
+
+
+@pytest.mark.parametrize("pool", ["first", "mean", "max", "attention"])
+@pytest.mark.parametrize("joint", [False, True])
+def test_pools_against_loops(pool, joint):
+    """One pair at a time; a summary and a break are in no pool but `first`."""
+    examples = [example("a", "x y z", "u", joint=joint), example("b", "y", "v x", joint=joint)]
+    options = {"pool": pool, "dropout": 0.0, "pair": True, "joint": joint}
+    model, batch = head(Pooled, examples, "ab", **options)
+    scores = model(batch)
+    for number, each in enumerate(examples):
+        vectors = []
+        for side, tokens in enumerate([batch.first] if joint else [batch.first, batch.second]):
+            h = model.backbone(tokens)[number]
+            kept = [
+                k for k, word in enumerate(each.sentences[side]) if not word.startswith("\ufdd0")
+            ]
+            words = h[kept]
+            shares = model.pool.score(words).softmax(0) if pool == "attention" else 1 / len(kept)
+            chosen = {"first": h[0] if joint else words.mean(0), "max": words.amax(0)}
+            vectors.append(chosen.get(pool, (shares * words).sum(0)))
+        (u, v) = (*vectors, None)[:2]
+        x = u if joint else torch.cat([u, v, (u - v).abs(), u * v])
+        torch.testing.assert_close(scores[number], model.classifier[1](x))
+    assert (SUMMARY in examples[0].sentences[0]) == joint
+
+
+def test_class_weights():
+    examples = [example(label, "x") for label in "aaab"]
+    for given_, wanted in (("balanced", [2 / 3, 2.0]), ({"b": 3.0}, [1.0, 3.0])):
+        options = {"pool": "mean", "dropout": 0.0, "class_weights": given_}
+        model, batch = head(Pooled, examples, "ab", **options)
+        model.observe(examples)
+        assert model.class_weights.tolist() == pytest.approx(wanted)
+        scores = model(batch)
+        losses = F.cross_entropy(scores, batch.gold, reduction="none")
+        weights = torch.tensor(wanted)[batch.gold]
+        torch.testing.assert_close(model.loss(scores, batch), (losses * weights).mean())
+    for labels, given_ in (("ab", {"c": 1.0}), ("", "balanced")):
+        with pytest.raises(ValueError, match=r"task.model.class_weights=.*, but the labels are"):
+            head(Pooled, examples[:0], labels, pool="mean", dropout=0.0, class_weights=given_)
+
+
+SIZES = {"hidden_size": 4}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "texts", "name"),
+    [
+        (Bcn, SIZES | {"layer_sizes": [4], "dropouts": [0.0, 0.0]}, "xy", "bcn reads 1"),
+        (Esim, SIZES | {"dropout": 0.0}, "x", "esim reads 2"),
+        (Pooled, {"pool": "mean", "dropout": 0.0}, "xy", "pooled reads 1"),
+        (Pooled, {"pool": "mean", "dropout": 0.0, "pair": "b"}, "x", "pooled reads 2"),
+    ],
+)
+def test_a_head_refuses_another_number_of_texts(kind, options, texts, name):
+    model, batch = head(kind, [example("a", *texts)], "a", **options)
+    for see in (lambda: model.observe([example("a", *texts)]), lambda: model(batch)):
+        with pytest.raises(ValueError, match=f"texts to read apart, but head={name} here"):
+            see()
+
+
+def test_a_regression_is_learnt_by_heart(tmp_path):
+    texts = "score\ttext\ttext2\n4.5\tgood\twell\n-1\tbad\till\n2.25\tso so\twell\n"
+    (tmp_path / "a.tsv").write_text(texts)
+    columns = {"score": "score", **PAIR}
+    chosen_columns = [f"data.columns.{key}={value}" for key, value in columns.items()]
+    more = ["encoder=none", "run_dir=here", "rnn.hidden_size=16"]
+    cfg = composed("task=classify", "data=files", *more, *chosen_columns)
+    examples = list(read(tmp_path / "a.tsv", **columns))
+    model, _, batch = built(cfg, examples)
+    found = learnt(model.eval(), batch, lr=0.02, steps=40)
+    assert found == pytest.approx([4.5, -1.0, 2.25], abs=0.5)
+    assert (cfg.task.monitor, cfg.task.metric._target_[-12:]) == ("pearson", "Correlations")
