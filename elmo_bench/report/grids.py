@@ -28,7 +28,7 @@ ABOUT_SMALLEST = (
     f"(Holm) below {LEVEL}) in 80 % of cases."
 )
 ABOUT_MEAN = (
-    "The mean over {} corpora; those on which the same models were tested count as one. The "
+    "The mean over {} corpora; those on which the same models were tested count as one. An "
     "interval goes with p, which is not corrected."
 )
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
@@ -45,7 +45,7 @@ class Labels(NamedTuple):
     axes: str  # of the columns
     base: str  # the baseline
     figure: str
-    each: str  # a sentence with each task's figure, if they differ
+    each: str  # a sentence with the figure of each task, or corpus, if they differ
 
 
 @lru_cache(maxsize=32)
@@ -65,7 +65,13 @@ def labels_of(report: Report) -> Labels:
         words = [of_tasks.get(text(one)) or value(key, one) for one in column]
         # As they are written where two have one name.
         columns.append(words if len({*words}) == len({*column}) else [*map(text, column)])
-    by_task = {titles[run.task]: metric_title(run, report.metric) for run in report.runs}
+    measured = {
+        (run.task, str(run.settings.get("data.name"))): metric_title(run, report.metric)
+        for run in report.runs
+    }
+    # Corpora of a task may have figures of their own.
+    alike = len({(task, figure) for (task, _), figure in measured.items()}) == len(titles)
+    by_task = {titles[task] if alike else data: figure for (task, data), figure in measured.items()}
     figures, columns_of = {*by_task.values()}, names(report.columns, report.heads, titles)
     shown = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
     return Labels(

@@ -181,13 +181,13 @@ class Classification(Accuracy):
     `positive` is the label whose F1 stands for the whole, as in tasks of two labels.
     """
 
-    def __init__(self, labels: Iterable[str], *, positive: str | None = None) -> None:
+    def __init__(self, labels: Iterable[str], *, positive: str | int | None = None) -> None:
         super().__init__(labels)
-        if positive is not None and positive not in self.labels:
+        self.positive = None if positive is None else str(positive)
+        if self.positive not in (None, *self.labels):
             raise ValueError(
                 f"task.metric.positive={positive}, but the labels are {', '.join(self.labels)}"
             )
-        self.positive = positive
 
     def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
         """Return the numbers of each example for all scores but the precision and recall of labels;

@@ -149,6 +149,9 @@ def test_the_mean_over_corpora(tmp_path):
     row = tables(found)["average"].rows[-1]
     assert row[:2] == ["all layers", f"{50 * means['a'] + 25 * (means['b'] + means['c']):.2f}"]
     assert float(row[2]) > 5
+    result(tmp_path / "d", 0.5, data_name="d", task_monitor="recall", elmo_mix="all")
+    shown = text(report(collect([tmp_path]), ["data"], ["elmo.mix"]))
+    assert "Figures: a F1; b F1; c F1; d recall." in " ".join(shown.split())
     assert "average" not in tables(report(runs, None, ["elmo.mix"], baseline=("none",)))
 
 
