@@ -20,6 +20,7 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 import tasks
 from elmo_bench.config import dry_run
 from elmo_bench.config.check import faults
+from tasks.classify import data as classify
 from tasks.classify import snli, sst
 from tasks.coref import data as coref
 from tasks.ner import data as ner
@@ -217,6 +218,7 @@ def test_python(page):
         ("squad.json", squad, 1),
         ("snli.jsonl", snli, 3),
         ("sst5.txt", sst, 5),
+        ("classify.tsv", classify, 2),
     ],
 )
 def test_examples_of_files(name, reader, count, tmp_path):

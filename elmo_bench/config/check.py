@@ -320,10 +320,10 @@ def _of_joint(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with reading the texts of an example in one sequence, or apart."""
     task = config["task"]
     joint, name = bool(task.get("joint")), task["model"]["_target_"]
-    needs = getattr(_locate(name), "needs_joint", joint)
+    needs = getattr(_locate(name), "needs_joint", None)  # None: it reads both
     if joint and "joint" not in _arguments(f"{task['data']}.read"):
         yield f"task.joint=true, but {task['data']} cannot read several texts in one sequence"
-    elif needs is not joint:
+    elif needs not in (joint, None):
         yield f"task.joint={shown(joint)}, but {name} needs task.joint={shown(needs)}"
     elif needs and reads_apart(config):
         said = f"encoder={config['encoder']['name']} reads texts apart, but {name} needs them in "

@@ -41,6 +41,8 @@ def decode(line: bytes, source: str, encoding: str = "utf-8") -> str:
     except UnicodeDecodeError as error:
         wrong = f"byte {line[error.start]:#04x} is not {encoding.upper()} text"
         raise ValueError(f"{source}: {wrong}") from error
+    except LookupError as error:
+        raise ValueError(f"{source}: {error}") from error
 
 
 def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:

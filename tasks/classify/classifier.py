@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Positive
+from elmo_bench.files import Positive, counted_noun
 from elmo_bench.nn import Backbone
 
 from .examples import Batch, Example
@@ -63,10 +63,10 @@ class Classifier(nn.Module):
 
     def _check(self, number: int, source: str) -> None:
         if number != self.num_texts:
-            name = type(self).__name__.lower()
+            name, texts = type(self).__name__.lower(), counted_noun(number, "text")
             raise ValueError(
-                f"{source}: {number} texts to read apart, but head={name} reads {self.num_texts} "
-                "here: choose another head, or other data.columns"
+                f"{source}: {texts} to read apart, but head={name} reads {self.num_texts} here: "
+                "choose another head, or other data.columns"
             )
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:

@@ -4,16 +4,16 @@ import csv
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
 from elmo_bench.files import Count, Text, listed
-from elmo_bench.text import are_words, paired, read_lines, read_objects, tokenize
+from elmo_bench.text import are_words, read_lines, read_objects, tokenize
 
-from .examples import Example
+from .examples import Example, finite
 from .examples import collate as collate
+from .examples import read_predictions as read_predictions
 from .examples import write as write
 
 log = logging.getLogger(__name__)
@@ -44,43 +44,47 @@ def read(
     and a score that is not a finite number; with the file, for columns without a name or with the
     name of another; and the errors of `read_lines`.
     """
-    texts = {"text": text or "text", "text2": text2}
-    wanted = {"score": score} if score else {"label": label or "label"}
-    columns = {key: each for key, each in (texts | wanted | {"group": group}).items() if each}
-    if {int, str} <= {*map(type, [*columns.values(), *(text if isinstance(text, list) else ())])}:
+    kind, gold = ("score", score) if score else ("label", label or "label")
+    given = {"text": text or "text", "text2": text2, "group": group, kind: gold}
+    columns = {key: column for key, column in given.items() if column}
+    if {int, str} <= {*map(type, columns.values())}:
         raise ValueError(
             f"data.columns={columns}, but all must be names, or all numbers in a file without names"
         )
     out, left = {str(each) for each in leave_out or ()}, 0
-    for number, row in _rows(path, columns, pattern, encoding):
+    for number, row in _rows(path, columns, pattern, encoding or "utf-8"):
         source = f"{path}:{number}"
-        cells = {key: _cell(row, key, columns[key], source) for key in columns}
-        ((kind, gold),) = ((key, cells[key]) for key in wanted)
-        if str(gold).strip() in out:
+        cells = {key: _cell(row, key, column, source) for key, column in columns.items()}
+        if str(cells[kind]).strip() in out:
             left += 1
             continue
-        parts = [_words(cells[key], source, key, tokenized) for key in texts if key in columns]
+        sides = [key for key in ("text", "text2") if key in cells]
+        texts = tuple(_words(cells[key], source, key, tokenized) for key in sides)
+        found = (_score if score else _label)(cells[kind], source)
         unit = "group" if group else "first text" if text2 else "text"
-        cluster = str(cells["group"]) if group else " ".join(parts[0])
-        found = _score(gold, source) if kind == "score" else _label(gold, source)
-        yield Example(tuple(parts), found, source, (cluster,), (unit,), joint=joint)
+        cluster = str(cells["group"]) if group else " ".join(texts[0])
+        yield Example(texts, found, source, (cluster,), (unit,), joint=joint)
     if left:
         log.info("%s: left out %d rows (data.columns.leave_out)", path, left)
 
 
 def _rows(
-    path: Path, columns: Mapping[str, Any], pattern: str | None, encoding: str | None
+    path: Path, columns: Mapping[str, Any], pattern: str | None, encoding: str
 ) -> Iterator[tuple[int, Row]]:
     """Yield each row, by the names or numbers of its columns, with the number of its line."""
-    name, codec = path.name.removesuffix(".gz"), _codec(encoding or "utf-8")
+    suffix = Path(path.name.removesuffix(".gz")).suffix
     if pattern:
-        yield from _matched(path, pattern, codec)
-        return
-    if name.endswith((".jsonl", ".json")):
-        yield from read_objects(path, codec)
-        return
-    rows = _of_commas(path, codec) if name.endswith(".csv") else _of_tabs(path, codec)
-    by_name = any(isinstance(each, str) for each in columns.values())
+        yield from _matched(path, pattern, encoding)
+    elif suffix in (".jsonl", ".json"):
+        yield from read_objects(path, encoding)
+    else:
+        rows = (_of_commas if suffix == ".csv" else _of_tabs)(path, encoding)
+        yield from _named(rows, path, any(isinstance(each, str) for each in columns.values()))
+
+
+def _named(
+    rows: Iterator[tuple[int, list[str]]], path: Path, by_name: bool
+) -> Iterator[tuple[int, Row]]:
     names: Sequence[Any] = ()
     for number, row in rows:
         if not names and by_name:
@@ -92,20 +96,6 @@ def _rows(
                 f"{path}:{number}: {len(row)} columns, but the first line has {len(names)}; {KINDS}"
             )
         yield number, dict(zip(names, row, strict=True))
-
-
-def _codec(name: str) -> str:
-    """Return an encoding's name; raises ValueError for one by which lines cannot be told."""
-    try:
-        ends_lines = "\n".encode(name) == b"\n"
-    except (LookupError, UnicodeError):
-        ends_lines = False
-    if not ends_lines:
-        raise ValueError(
-            f"data.columns.encoding={name}, but it must be one that Python knows, such as latin-1, "
-            "with one byte for a line feed"
-        )
-    return name
 
 
 def _matched(path: Path, pattern: str, encoding: str) -> Iterator[tuple[int, Row]]:
@@ -195,36 +185,12 @@ def _label(value: Any, source: str) -> str:
 
 def _score(value: Any, source: str) -> float:
     """Return a score; raises ValueError for a value that is not a finite number."""
-    try:
-        number = float("nan" if isinstance(value, bool) or "_" in str(value) else value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not isfinite(number):
+    if (number := finite(value)) is None:
         raise ValueError(
             f"{source}: score {shown(value)}, but it must be a finite number such as 3.5; "
             "data.columns.label=COLUMN is for labels"
         )
     return number
-
-
-def read_predictions(path: Path, examples: Sequence[Example]) -> list[str] | list[float]:
-    """Read the predicted labels or scores from a file written by `write`.
-
-    Raises ValueError if its texts or gold differ from those of the examples, or for a prediction
-    that is no label or score, with file and line, or if their number does, with the file.
-    """
-    predictions: list[Any] = []
-    for (number, line), example in paired(path, [*read_lines(path)], examples):
-        source, gold = f"{path}:{number}", str(example.gold)
-        first, predicted, texts = [*line.split("\t", 2), "", ""][:3]
-        if (first, texts) != (gold, "\t".join(map(" ".join, example.texts))):
-            raise ValueError(
-                f"{source}: {shown(line)}, but it must be {gold}, a prediction and the words of "
-                f"{example.source}, with tabs between"
-            )
-        is_score = isinstance(example.gold, float)
-        predictions.append((_score if is_score else _label)(predicted, source))
-    return predictions
 
 
 def parse(

@@ -6,7 +6,9 @@ Axes: B batch, T tokens.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import BREAK, SUMMARY, Vocab, joined
+from elmo_bench.text import BREAK, SUMMARY, Vocab, joined, paired, read_lines
 
 NO_CLASS = -100  # the ignore_index of cross-entropy
 
@@ -75,3 +77,39 @@ def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -
         for example, predicted in zip(examples, predictions, strict=True):
             texts = map(" ".join, example.texts)
             file.write("\t".join([str(example.gold), str(predicted), *texts]) + "\n")
+
+
+def read_predictions(
+    path: Path, examples: Sequence[Example], labels: Sequence[str] = ()
+) -> list[Any]:
+    """Read the predictions from a file written by `write`; labels must be among `labels`, if given.
+
+    Raises ValueError if its texts or gold differ from those of the examples, or for a prediction of
+    another kind, with file and line, or if their number does, with the file.
+    """
+    predictions: list[Any] = []
+    for (number, line), example in paired(path, [*read_lines(path)], examples):
+        gold, cell, texts = [*line.split("\t", 2), "", ""][:3]
+        is_score = isinstance(example.gold, float)
+        found = finite(cell) if is_score else cell if cell and cell.isprintable() else None
+        same = (gold, texts) == (str(example.gold), "\t".join(map(" ".join, example.texts)))
+        if not same or found is None or (labels and found not in labels):
+            wanted = (
+                f"one of {', '.join(labels)}" if labels else "a score" if is_score else "a label"
+            )
+            raise ValueError(
+                f"{path}:{number}: {shown(line)}, but it must have these columns: {example.gold}, "
+                f"{wanted}, and the words of {example.source}; check that task.classes and "
+                "data.columns are the same as in the run"
+            )
+        predictions.append(found)
+    return predictions
+
+
+def finite(value: Any) -> float | None:
+    """Return a finite number, which may be text; None for any other value."""
+    try:
+        number = float("nan" if isinstance(value, bool) or "_" in str(value) else value)
+    except (TypeError, ValueError):
+        return None
+    return number if isfinite(number) else None

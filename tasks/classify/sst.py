@@ -7,8 +7,9 @@ from reprlib import repr as shown
 from typing import Any, Literal
 
 from elmo_bench.files import Count
-from elmo_bench.text import Span, paired, read_lines, unescape, words_of
+from elmo_bench.text import Span, read_lines, unescape, words_of
 
+from . import examples as cells
 from .examples import Example
 from .examples import collate as collate
 from .examples import write as write
@@ -91,23 +92,9 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """Read the predicted labels from a file written by `write`.
-
-    Raises ValueError if its sentences or gold labels differ from those of the examples, or for an
-    unknown label, with file and line, or if their number does, with the file.
-    """
-    labels = sorted({*CLASSES[5 if examples[0].gold in CLASSES[5] else 3].values()})
-    predictions = []
-    for (number, line), example in paired(path, [*read_lines(path)], examples):
-        gold, predicted, words = [*line.split("\t", 2), "", ""][:3]
-        if (gold, words) != (example.gold, " ".join(example.texts[0])) or predicted not in labels:
-            raise ValueError(
-                f"{path}:{number}: {shown(line)}, but it must have three columns: {example.gold}, "
-                f"one of {', '.join(labels)}, and the words of {example.source}; "
-                "check that task.classes is the same as in the run"
-            )
-        predictions.append(predicted)
-    return predictions
+    """Read the predicted labels from a file written by `write`, as `examples.read_predictions`."""
+    classes = 5 if examples[0].gold in CLASSES[5] else 3
+    return cells.read_predictions(path, examples, sorted({*CLASSES[classes].values()}))
 
 
 def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:

@@ -210,8 +210,8 @@ MISFITS = [
     ("sst5", "1\t1", "1\t7", ":2", r"one of 0, 1, 2, 3, 4, and"),
     ("sst5", "3\t3", "3\tpositive", ":1", "check that task.classes"),  # of task.classes=2
     ("sst5", "3\t3", "positive\t3", ":1", "columns: 3, one of"),
-    ("sst5", "1\t1\tNo queue", "1\t1", ":2", "three columns"),
-    ("sst5", "No queue", "No queue\tmore", ":2", "three columns"),
+    ("sst5", "1\t1\tNo queue", "1\t1", ":2", "these columns"),
+    ("sst5", "No queue", "No queue\tmore", ":2", "these columns"),
     *((task, None, "", "", "the file is empty") for task in FILES),
 ]
 
