@@ -14,6 +14,7 @@ import sys
 import numpy as np
 import peft
 import pytest
+import tokenizers
 import torch
 import transformers
 from lightning_fabric.utilities import move_data_to_device
@@ -22,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import Encoder, build_store, encode
 from elmo_bench.encoders.transformer import Transformer
+from elmo_bench.encoders.transformer.subwords import Subwords
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import Tokens
 from elmo_bench.text.joined import BREAK, SUMMARY, joined
@@ -122,6 +124,7 @@ def loaded(folder, t5, **config):
         setattr(about, key, value)
     auto = transformers.T5EncoderModel if t5 else transformers.AutoModel
     model = auto.from_pretrained(folder, config=about, dtype=torch.float32).eval()
+    model = model.get_encoder() if about.is_encoder_decoder and not t5 else model
     return transformers.AutoTokenizer.from_pretrained(folder), model
 
 
@@ -258,28 +261,12 @@ def test_a_summary_of_nothing(encoders, name):
         encoders(name).prepare([joined("a", "b", "c")])
 
 
-WIDE = models.SIZES | models.SPREAD | {"num_key_value_heads": 2, "head_dim": 8}
-DECODERS = {
-    "LlamaConfig": WIDE,
-    "MistralConfig": WIDE | {"sliding_window": None},
-    "Qwen3Config": WIDE,
-    "Gemma3TextConfig": WIDE | {"query_pre_attn_scalar": 8},
-    "Olmo2Config": WIDE,
-    "GPTNeoXConfig": models.SIZES | models.SPREAD,
-    "GPT2Config": models.SPREAD | models.GPT2,
-}
-
-
-def decoder(name, settings, lines, folder):
-    tokens = models.tokenizer("neox", lines)
-    special = {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2}
-    return models.write(getattr(transformers, name)(**settings, **special), tokens, folder)
-
-
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize(
+    "name", ["llama", "mistral", "qwen3", "gemma3_text", "olmo2", "gpt_neox", "gpt2"]
+)
 def test_a_decoder_reads_what_follows(lines, sentences, tmp_path, name):
     """If it is asked to, alone and in a batch; by itself it does not."""
-    folder = decoder(name, DECODERS[name], lines, tmp_path)
+    folder = models.kind(name, models.tokenizer("neox", lines), tmp_path)
     one, both = Transformer(model=folder), Transformer(model=folder, causal=False)
     assert (one.causal, both.causal, both.pooling) == (True, False, "last")
     assert len({one.fingerprint(), both.fingerprint()}) == 2
@@ -292,18 +279,32 @@ def test_a_decoder_reads_what_follows(lines, sentences, tmp_path, name):
             assert (layers[-1] - encode(one, [sentence])[0][-1])[0].norm() > 0.1
 
 
+@pytest.mark.parametrize("name", models.KINDS)
+def test_architectures(lines, sentences, tmp_path, name):
+    """Right in number and in value, alone and in a batch, and some layers alone."""
+    folder = models.kind(name, models.tokenizer("neox", lines), tmp_path)
+    encoder = Transformer(model=folder, pooling="last")
+    assert (encoder.num_layers, encoder.dim) == (4, 32)
+    layers = encoder(encoder.prepare(sentences)).detach()
+    scale = layers.abs().amax()
+    for row, sentence in enumerate(sentences):
+        vectors = plain(folder, sentence, "last", causal=encoder.causal)
+        equal(layers[:, row, : len(sentence)] / scale, vectors / scale)
+        equal(encode(encoder, [sentence])[0] / scale, vectors / scale)
+    equal(encoder(encoder.prepare(sentences), [2, 0]) / scale, layers[[2, 0]] / scale)
+
+
+def test_a_model_of_characters(lines, tmp_path):
+    with pytest.raises(ValueError, match="CanineModel does not return one vector per subword"):
+        Transformer(model=models.kind("canine", models.tokenizer("neox", lines), tmp_path))
+
+
 def test_models_that_read_one_way(lines, encoders, tmp_path):
     bert = encoders("bert")
     assert (
         Transformer(model=bert.model.name_or_path, causal=False).fingerprint() == bert.fingerprint()
     )
-    settings = {
-        "hidden_size": 32,
-        "state_size": 4,
-        "num_hidden_layers": 2,
-        "vocab_size": models.ENTRIES,
-    }
-    folder = decoder("MambaConfig", settings, lines, tmp_path)
+    folder = models.kind("mamba", models.tokenizer("neox", lines), tmp_path)
     with pytest.raises(
         ValueError, match=r"^encoder\.causal=false, but MambaModel has only one way"
     ):
@@ -412,6 +413,84 @@ def test_an_adapter_that_does_not_fit(folders, tmp_path, settings, model, messag
         Transformer(model=folders[model], adapter=adapter)
     with pytest.raises(ValueError, match=r"^encoder\.adapter=.* belongs to pretrained weights"):
         Transformer(model=folders[model], adapter=adapter, pretrained=False)
+
+
+WEIRD = [
+    "´",
+    "▁",
+    "x▁",
+    "\u200b",
+    "a b",
+    "",
+    " ",
+    "\ud800",
+    "e\u0301",
+    "\u0301a",
+    "x\n",
+    "<s>",
+    "</s>",
+]
+WEIRD += [
+    "[MASK]",
+    "New",
+    "York",
+    "the",
+    "\ufffd",
+    "''",
+    "…",
+    "1",
+    "12345",
+    "'s",
+    "don't",
+    "東京",
+    "👍🏽",
+    "\x00",
+]
+
+
+def tokenizer_of(kind, lines):
+    """One of a small model, or one that might treat a word otherwise than beside others."""
+    if kind.endswith("Tokenizer") or kind == "neox":
+        return models.tokenizer(kind, lines)
+    if kind in ("phrase", "rstrip"):
+        tokenizer = models.tokenizer("neox", lines)
+        added = {"phrase": "New York", "rstrip": tokenizers.AddedToken("the", rstrip=True)}
+        tokenizer.add_tokens([added[kind]])
+        return tokenizer
+    bpe = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))  # not split into words
+    bpe.normalizer = tokenizers.normalizers.Replace(" ", "▁")
+    texts = (f" {word}" for line in lines for word in line.split())
+    about = {"special_tokens": ["<unk>"], "show_progress": False, "vocab_size": 900}
+    bpe.train_from_iterator(texts, tokenizers.trainers.BpeTrainer(**about))
+    state = json.loads(bpe.to_str())
+    if kind == "crossing":  # one piece of two words
+        pair = [piece for piece in state["model"]["vocab"] if len(piece) > 4][:2]
+        state["model"]["vocab"]["".join(pair)] = len(state["model"]["vocab"])
+        state["model"]["merges"].append(pair)
+    bpe = tokenizers.Tokenizer.from_str(json.dumps(state))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, unk_token="<unk>")
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_once"),
+    [
+        *((f"{name}Tokenizer", True) for name in ("Bert", "Roberta", "DebertaV2", "GPT2", "T5")),
+        *(("neox", True), ("within", True)),
+        *(("crossing", False), ("phrase", False), ("rstrip", False)),
+    ],
+)
+def test_a_word_tokenised_once_has_the_pieces_of_the_text(lines, kind, is_once):
+    tokenizer, choice = tokenizer_of(kind, lines), random.Random(1)
+    words = [*WEIRD, *(word for sentence in ODD for word in sentence)]
+    texts = [line.split() for line in lines]
+    texts += [choice.choices(words, k=choice.randrange(9)) for _ in range(300)]
+    once, whole = Subwords(tokenizer, "first"), Subwords(tokenizer, "first")
+    assert (once._before is not None) == is_once
+    whole._before = None
+    ends = np.cumsum([*map(len, texts)])
+    about = [*itertools.chain.from_iterable(texts)], np.concatenate([[0], ends[:-1]]), ends
+    assert once._pieces(*about) == whole._pieces(*about)
+    assert (once(*about)[0] >= 0).all()
 
 
 def test_little_padding(encoders, sentences, monkeypatch):

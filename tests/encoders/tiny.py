@@ -34,6 +34,38 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {  # config, tokeniz
 }
 
 
+WIDE = {"num_key_value_heads": 2, "head_dim": 8}
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
+ROPE = {"q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8}
+GROUPS = "q_groups k_groups v_groups post_attention_groups intermediate_groups output_groups"
+NAMES = """albert bert convbert deberta deberta-v2 distilbert electra ernie esm eurobert fnet gte ibert
+    jina_embeddings_v3 mobilebert modernbert mpnet nomic_bert nystromformer rembert roberta-prelayernorm
+    roformer squeezebert xlm xlm-roberta-xl xlnet t5 bart switch_transformers bloom cohere2 deepseek_v3
+    falcon gemma3_text glm4 gpt2 gpt_neox gpt_oss granite lfm2 llama mamba mamba2 mistral modernbert-decoder
+    olmo2 olmo3 phi3 qwen3 qwen3_moe rwkv smollm3"""
+# All kinds of models of transformers, with what each needs besides SIZES.
+KINDS: dict[str, dict[str, Any]] = {name: {} for name in NAMES.split()} | {
+    "squeezebert": {"embedding_size": 32} | dict.fromkeys(GROUPS.split(), 1),
+    "deepseek_v3": EXPERTS
+    | ROPE
+    | {"n_routed_experts": 4, "n_group": 2, "topk_group": 1, "v_head_dim": 8},
+    "gpt_oss": WIDE | EXPERTS | {"num_local_experts": 4},
+    "lfm2": WIDE | {"layer_types": ["conv", "full_attention", "conv"]},
+    "mamba2": {"num_heads": 8, "head_dim": 8, "n_groups": 1, "state_size": 8},
+    "qwen3_moe": WIDE | EXPERTS | {"num_experts": 4},
+    "xlnet": {"d_model": 32, "n_layer": 3, "n_head": 4, "d_inner": 48},
+    **dict.fromkeys(("gemma3_text", "glm4", "llama", "mistral", "qwen3"), WIDE),
+}
+
+
+def kind(name: str, tokens: Any, folder: Path, **settings: Any) -> Path:
+    """Write a model of one of KINDS into a folder."""
+    special = {"pad_token_id": tokens.pad_token_id, "bos_token_id": 1, "eos_token_id": 2}
+    sizes = SIZES | SPREAD | special | ({} if name == "xlnet" else POSITIONS)
+    config = transformers.AutoConfig.for_model(name, **(sizes | KINDS.get(name, {}) | settings))
+    return write(config, tokens, folder)
+
+
 def text(root: Path) -> list[str]:
     """Sentences of the sample's raw text."""
     return files(task="lm", root=root, size=60)["train"].read_text(encoding="utf-8").splitlines()

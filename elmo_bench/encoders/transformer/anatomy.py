@@ -84,7 +84,7 @@ def window_size(model: Any, tokenizer: Any, asked: int | None, special: int) -> 
     for name, module in model.named_modules():
         offset = getattr(module, "padding_idx", None)
         if bound and name.endswith("position_embeddings") and offset is not None:
-            bound = module.num_embeddings - offset - 1  # RoBERTa counts from its padding's
+            bound = len(module.weight) - offset - 1  # RoBERTa counts from its padding's
     limits = [n for n in (bound, tokenizer.model_max_length) if n and n < 1e9]
     size = min(limits, default=UNBOUNDED) if asked is None else asked
     if size <= special or (bound and size > bound):
