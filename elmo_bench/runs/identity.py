@@ -22,7 +22,7 @@ NOT_IDENTITY = (
     *ELSEWHERE,
     *("trainer.accelerator", "trainer.profiler", "trainer.log_every_n_steps"),
     *("trainer.enable_progress_bar", "trainer.enable_model_summary"),
-    *("published", "dry_run", "oversubscribe", "job.name", "checkpoint", "out"),
+    *("by_finetune", "published", "dry_run", "oversubscribe", "job.name", "checkpoint", "out"),
     *("store.mode", "store.max_bytes", "fit.save_minutes"),
     *("task.published", "task.title", "task.monitor_title", "task.suffix", "task.elmo"),
     *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),

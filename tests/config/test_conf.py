@@ -120,7 +120,8 @@ def test_an_experiment_as_in_berts_paper(task, finetune):
     if finetune == "lora":  # no setting is invented
         own = [f"task={cfg.task.name}", f"data={cfg.data.name}", "encoder=bert_base"]
         known = keys(composed(*own, "recipe=finetune_bert", "finetune=lora"))
-        assert {key for key in keys(cfg) - known if not key.startswith("task.model.")} == set()
+        own = ("task.model.", "by_finetune")
+        assert {key for key in keys(cfg) - known if not key.startswith(own)} == set()
 
 
 @pytest.mark.parametrize("recipe", FINETUNE)
