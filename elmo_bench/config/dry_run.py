@@ -110,7 +110,8 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
     kept = counted_noun(len(layers), "layer")
     said = f"layer store: {tokens:,} tokens x {kept} x {dim} x {cfg.store.dtype} = {size / 1e9:.2f}"
     if cfg.store.mode == "memory":
-        check_room(size, torch.device(hardware.device(cfg)), build.max_bytes(cfg))
+        if cfg.dry_run != DOWNLOAD:
+            check_room(size, torch.device(hardware.device(cfg)), build.max_bytes(cfg))
         yield f"{said} GB of memory"
         return
     folder = Path(cfg.cache_dir).expanduser().absolute()

@@ -160,7 +160,7 @@ def packed_layers(
                 if not words[: len(sentence)].all():
                     raise FloatingPointError(
                         f"the encoder's layers of {' '.join(sentence)[:80]!r} are not finite in "
-                        f"{dtype}"
+                        f"{dtype}{': use store.dtype=bfloat16' if dtype == 'float16' else ''}"
                     )
             yield numbers, packed
             bars.advance(bar, sum(len(sentences[number]) for number in numbers))
