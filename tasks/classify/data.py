@@ -60,7 +60,7 @@ def read(
             continue
         sides = [key for key in ("text", "text2") if key in cells]
         texts = tuple(_words(cells[key], source, key, tokenized) for key in sides)
-        found = (_score if score else _label)(cells[kind], source)
+        found = _gold(cells[kind], source, kind)
         unit = "group" if group else "first text" if text2 else "text"
         cluster = str(cells["group"]) if group else " ".join(texts[0])
         yield Example(texts, found, source, (cluster,), (unit,), joint=joint)
@@ -78,7 +78,9 @@ def _rows(
     elif suffix in (".jsonl", ".json"):
         yield from read_objects(path, encoding)
     else:
-        rows = (_of_commas if suffix == ".csv" else _of_tabs)(path, encoding)
+        lines = read_lines(path, encoding)
+        by_tabs = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
+        rows = _of_commas(path, encoding) if suffix == ".csv" else by_tabs
         yield from _named(rows, path, any(isinstance(each, str) for each in columns.values()))
 
 
@@ -111,12 +113,6 @@ def _matched(path: Path, pattern: str, encoding: str) -> Iterator[tuple[int, Row
                     "which is data.columns.pattern"
                 )
             yield number, match.groupdict("")
-
-
-def _of_tabs(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_lines(path, encoding):
-        if line.strip(" "):
-            yield number, line.split("\t")
 
 
 def _of_commas(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -171,26 +167,18 @@ def _words(value: Any, source: str, column: str, tokenized: Any = False) -> tupl
     return tuple(words)
 
 
-def _label(value: Any, source: str) -> str:
-    """Return a label as text; raises ValueError if it has characters that cannot be seen."""
+def _gold(value: Any, source: str, kind: str) -> str | float:
+    """Return a label as text, or a score; raises ValueError for a value that is neither."""
     text = (str(value).lower() if isinstance(value, bool) else str(value)).strip()
-    if not isinstance(value, str | int) or not text or not text.isprintable():
+    is_label = isinstance(value, str | int) and text and text.isprintable()
+    found = finite(value) if kind == "score" else text if is_label else None
+    if found is None:
         raise ValueError(
-            f"{source}: label {shown(value)}, but it must be characters that can be seen, or an "
-            "integer; data.columns.score=COLUMN is for numbers, data.columns.leave_out=[LABEL] for "
-            "rows to leave out"
+            f"{source}: {kind} {shown(value)}, but a score must be a finite number, and a label "
+            "an integer or characters that can be seen; data.columns.leave_out=[LABEL] leaves rows "
+            "out"
         )
-    return text
-
-
-def _score(value: Any, source: str) -> float:
-    """Return a score; raises ValueError for a value that is not a finite number."""
-    if (number := finite(value)) is None:
-        raise ValueError(
-            f"{source}: score {shown(value)}, but it must be a finite number such as 3.5; "
-            "data.columns.label=COLUMN is for labels"
-        )
-    return number
+    return found
 
 
 def parse(

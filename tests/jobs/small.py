@@ -7,6 +7,7 @@ SMALL = {
         *("task.model.layer_sizes=[8,8]", "task.phrases=null"),
     ],
     "snli": ["rnn.hidden_size=8", "task.model.hidden_size=8"],
+    "classify": ["rnn.hidden_size=8"],
     "squad": [
         "embed.word_dim=8",
         "embed.num_filters=8",
@@ -22,6 +23,7 @@ RECORDS = {
     "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
     "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],
     "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": ["A", "man", "runs", "."]}],
+    "classify": [{"id": 7, "text": "Very good."}, {"text": ["Bad"]}],
     "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
     "srl": [
         {"id": 7, "text": "Bob sings.", "predicate": 1},

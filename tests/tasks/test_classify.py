@@ -11,8 +11,14 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
+from elmo_bench.config import trusted
 from elmo_bench.elmo import Elmo
+from elmo_bench.jobs.evaluate import evaluate
+from elmo_bench.jobs.predict import predict
+from elmo_bench.jobs.score import score
+from elmo_bench.jobs.train import train
 from elmo_bench.nn import Backbone, BiLstm, Words
 from elmo_bench.text import SUMMARY, Vocab, joined, texts_of
 from elmo_bench.training.outputs import clusters
@@ -93,7 +99,7 @@ TSV, CSV, JSONL = (
         ("a.tsv", TSV + "b\tx\ty\n", {}, ":3", "3 columns, but the first line has 2"),
         ("a.tsv", TSV + "b\t\n", {}, ":3", "text '', but it must be a text"),
         ("a.tsv", TSV + "b\t\x00\x01 \u200b\n", {}, ":3", "with a character that can be seen"),
-        ("a.tsv", TSV + "\tx\n", {}, ":3", "label '', but it must be characters that can be seen"),
+        ("a.tsv", TSV + "\tx\n", {}, ":3", "label '', but a score must be"),
         ("a.tsv", TSV + "a\u200b\tx\n", {}, ":3", r"label 'a\\u200b', but"),
         ("a.tsv", "label\tlabel\na\tx\n", {}, ":1", "2 columns of the name 'label', but each needs"),
         ("a.tsv", "label\t\na\tx\n", {}, ":1", "1 columns of the name ''"),
@@ -102,7 +108,7 @@ TSV, CSV, JSONL = (
         ("a.txt", TSV.replace("\t", ","), {}, ":2", "no column text, but a column label,text"),
         ("a.tsv", TSV, {"text": 2}, "", r"data.columns=\{'text': 2, 'label': 'label'\}, but all"),
         ("a.tsv", TSV, {"text": 9, "label": 1}, ":1", "no column 9, but columns 1 and 2"),
-        ("a.tsv", TSV, {"score": "label"}, ":2", "score 'a', but it must be a finite number"),
+        ("a.tsv", TSV, {"score": "label"}, ":2", "score 'a', but a score must be a finite number"),
         *(
             ("a.tsv", TSV + f"{number}\tx\n", {"score": "label", "leave_out": ["a"]}, ":3", "score")
             for number in ("nan", "-inf", "1e999", "1_0", "", "1,5")
@@ -112,7 +118,7 @@ TSV, CSV, JSONL = (
         ("a.csv", CSV + "c,x,y\n", {}, ":5", "3 columns"),
         ("a.jsonl", JSONL + '{"text": "x"}\n', {}, ":2", "no column label, but a column text"),
         ("a.jsonl", JSONL + '{"label": null, "text": "x"}\n', {}, ":2", "label None, but"),
-        ("a.jsonl", JSONL + '{"label": 1.5, "text": "x"}\n', {}, ":2", "label 1.5, but .*score=COL"),
+        ("a.jsonl", JSONL + '{"label": 1.5, "text": "x"}\n', {}, ":2", "label 1.5, but .* an integer"),
         ("a.jsonl", JSONL + '{"label": 1, "text": 7}\n', {}, ":2", "text 7, but it must be a text"),
         ("a.jsonl", JSONL + '{"label": 1, "text": ["a b"]}\n', {}, ":2", r"text \['a b'\], but"),
         ("a.jsonl", JSONL + '{"label": 1, "text": "\\ud800x"}\n', {}, ":2", "text .*, but"),
@@ -258,3 +264,35 @@ def test_a_regression_is_learnt_by_heart(tmp_path):
     found = learnt(model.eval(), batch, lr=0.02, steps=40)
     assert found == pytest.approx([4.5, -1.0, 2.25], abs=0.5)
     assert (cfg.task.monitor, cfg.task.metric._target_[-12:]) == ("pearson", "Correlations")
+
+
+def test_pairs_with_scores_from_the_command_line_to_predictions(tmp_path, tmp_path_factory):
+    rows = [f'{number},"It is {number}, or so.","{number}"' for number in range(8)]
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.csv").write_text("\n".join(["gold,one,two", *rows]))
+    (tmp_path / "in.txt").write_text("It is 3.\t3\n\nIt is 5.\t5\n")
+
+    def cfg(*settings):
+        (folder := tmp_path / f"run{len([*tmp_path.glob('run*')])}").mkdir()
+        quiet = ["trainer=cpu", "trainer.enable_progress_bar=false", f"run_dir={folder}"]
+        return composed(*quiet, f"cache_dir={tmp_path_factory.getbasetemp()}", *settings)
+
+    files = [f"data.files.{split}={tmp_path}/{split}.csv" for split in ("train", "dev")]
+    columns = [f"data.columns.{key}" for key in ("text=one", "text2=two", "score=gold")]
+    small = ["encoder=mini", "rnn.hidden_size=8", "fit.max_epochs=1"]
+    corpus = ["task=classify", "data=files", *files, *columns]
+    scores = train(whole := cfg(*corpus, *small))
+    stored = OmegaConf.to_container(whole.data, resolve=True) | {"option": "files"}
+    assert trusted.corpus(cfg(), stored, "a checkpoint").columns == whole.data.columns
+    assert {"dev/pearson", "dev/spearman"} <= scores.keys()
+    checkpoint = f"checkpoint={tmp_path}/run0/best.ckpt"
+    again = evaluate(cfg("job=evaluate", *corpus, checkpoint, "split=dev"))
+    assert again == {name: scores[name] for name in again}
+    output = tmp_path / "out.jsonl"
+    predict(cfg("job=predict", checkpoint, f"input={tmp_path}/in.txt", f"output={output}"))
+    first, blank, third, _ = output.read_text().split("\n")
+    assert (json.loads(first)["text2"], blank) == (["3"], "")
+    assert isinstance(json.loads(third)["score"], float)
+    gold, found = f"gold={tmp_path}/dev.csv", f"predicted={tmp_path}/run0/predictions/dev.tsv"
+    scored = score(cfg("job=score", *corpus, gold, found))
+    assert scored["pearson"] == pytest.approx(scores["dev/pearson"], abs=1e-6)
