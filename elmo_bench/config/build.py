@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
+from elmo_bench.files import watched
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import Example, TaskData
@@ -86,6 +87,14 @@ def data(
         num_workers=hardware.workers(cfg),
         vocab=vocab,
     )
+
+
+def overlap(cfg: DictConfig, data: TaskData) -> dict[str, dict[str, list[int]]]:
+    """Count the examples that also stand in training or in the text of `cfg.text`."""
+    if not cfg.get("text"):
+        return data.overlap()
+    text = watched(inputs.sentences(cfg, "train"), "text.files.train, sentences")
+    return data.overlap(text)
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:

@@ -14,14 +14,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import check_room, row_bytes
 from elmo_bench.files import NotHereError, counted_noun, offline
-from elmo_bench.runs import is_baseline
+from elmo_bench.runs import is_baseline, overlap_lines
 
 from . import build, hardware, inputs, process
 from .check import applied_options
 
 WITH_TRAINER = ("train", "evaluate", "predict")
 DOWNLOAD = "download"  # the value of `dry_run`
-CORPUS = ("task", "data", "vocab")  # settings of what is read of a corpus
+CORPUS = ("task", "data", "vocab", "text")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same
 
 
@@ -88,6 +88,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     held_out = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
     found = {split: f"data.files.{split}={path}" for split, path in files.items()}
     said = [f"{found.get(split, held_out)}: {n:,} examples" for split, n in counts.items()]
+    said += overlap_lines(build.overlap(cfg, data))
     for file in inputs.checked_vector_files(cfg):
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")

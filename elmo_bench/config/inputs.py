@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import corpus as find
 from elmo_bench.runs import finished, hash_files, identity_of, key_of, read_run, unfinished
+from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
 SPLITS = ("train", "dev", "test")
@@ -170,6 +171,20 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
         )
     origin, downloads = data.get("origin", ""), data.get("downloads", {})
     return find(files, data_dir=cfg.data_dir, given=given, origin=origin, downloads=downloads)
+
+
+def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
+    """Yield the sentences of a text, `cfg.text`; none if no file is given.
+
+    Raises ValueError for a text without sentences.
+    """
+    if not (pattern := made(cfg.text.files)[split]):
+        return
+    found = read_text(text_files(pattern), raw=cfg.text.tokenize)
+    if (first := next(found, None)) is None:
+        raise ValueError(f"text.files.{split}={pattern} contains only blank lines")
+    yield first
+    yield from found
 
 
 def composition(cfg: DictConfig) -> Any:

@@ -204,6 +204,19 @@ class Logger(Section):
     wandb: dict | None = None
 
 
+class TextFiles(Section):
+    train: File = ""
+    dev: File | None = None
+
+
+class TrainingText(Section):
+    name: Text
+    size: Count = 1
+    tokenize: bool = False
+    vocabulary: Count | None = None
+    files: TextFiles
+
+
 class Run(Section):
     """The settings of all jobs."""
 
@@ -225,6 +238,7 @@ class Run(Section):
     fit: Fit
     store: Store
     data: Data
+    text: TrainingText | None = None
     vocab: Vocab
     elmo: Elmo
     finetune: FineTune
@@ -284,19 +298,6 @@ class BiLmOptimizer(Section):
     name: Text
     dense: dict
     sparse: dict
-
-
-class TextFiles(Section):
-    train: File = ""
-    dev: File | None = None
-
-
-class TrainingText(Section):
-    name: Text
-    size: Count = 1
-    tokenize: bool = False
-    vocabulary: Count | None = None
-    files: TextFiles
 
 
 def run(**hints: Any) -> type[Run]:

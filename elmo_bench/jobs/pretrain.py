@@ -11,7 +11,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import COMMAND, training
 from elmo_bench.config.hardware import device
-from elmo_bench.config.inputs import instantiate
+from elmo_bench.config.inputs import instantiate, sentences
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.files import Bars, check_bilm_folder, duration, sole, watched, write_text
 from elmo_bench.files.signals import put_off
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
-from elmo_bench.text import read_text, text_files
 
 log = logging.getLogger(__name__)
 LOCK, LAST = "pretrain", "last.ckpt"
@@ -60,20 +59,6 @@ def check(cfg: DictConfig) -> None:
     for split in ("dev", "train"):
         for _ in watched(sentences(cfg, split), f"text.files.{split}, sentences"):
             pass
-
-
-def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
-    """Yield the sentences of a text; none if no file is given.
-
-    Raises ValueError for a text without sentences.
-    """
-    if not (pattern := instantiate(cfg.text.files)[split]):
-        return
-    found = read_text(text_files(pattern), raw=cfg.text.tokenize)
-    if (first := next(found, None)) is None:
-        raise ValueError(f"text.files.{split}={pattern} contains only blank lines")
-    yield first
-    yield from found
 
 
 def build(cfg: DictConfig, corpus: Corpus) -> Trainer:

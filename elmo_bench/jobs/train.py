@@ -26,6 +26,7 @@ from elmo_bench.runs import (
     flat_mix,
     goes_on_from,
     is_baseline,
+    overlap_lines,
     reads_apart,
     write_result,
 )
@@ -95,7 +96,7 @@ def _attempt(
     """Train and test in this precision; the result is of the config as it was `asked` for."""
     cfg = _seeded(_with(asked, "trainer.precision", precision))
     parts = build.parts(cfg, inputs.by_split(files))
-    parameters = count_parameters(parts.module)
+    parameters, overlap = count_parameters(parts.module), _overlap(cfg, parts.data)
     parts.module.content = _content(cfg, asked, parts, parameters)
     epoch_lines = EpochLines(f"dev/{cfg.task.monitor}", started)
     last_path = Path(cfg.run_dir, LAST_CHECKPOINT)
@@ -124,6 +125,7 @@ def _attempt(
             epochs=epochs,
             examples_per_second=count * epochs / epoch_lines.seconds,
             device=device_name(parts.module),
+            overlap=overlap,
         )
         write_result(result, asked, inputs.choices())
         last_path.unlink(missing_ok=True)
@@ -157,6 +159,14 @@ def _content(
     log.info("%s on %s: %s examples; %s", cfg.task.name, cfg.data.name, sizes, size)
     model = checkpoint.describe(cfg, parts.data.vocab, parts.vectors, parts.module)
     return {checkpoint.KEY: model | {"run": about(asked) | {"parameters": parameters}}}
+
+
+def _overlap(cfg: DictConfig, data: TaskData) -> dict[str, Any]:
+    """Count, in one process, the examples that stand elsewhere, too; log if there are any."""
+    overlap = build.overlap(cfg, data) if is_first() else {}
+    if any(count for counts in overlap.values() for count, _ in counts.values()):
+        log.info("%s", "; ".join(overlap_lines(overlap)))
+    return overlap
 
 
 def _measure(

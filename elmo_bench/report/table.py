@@ -14,12 +14,14 @@ from elmo_bench.runs import (
     MIX,
     NOTHING,
     Key,
+    Overlap,
     Run,
     check_files,
     distinguishing,
     equal,
     full_keys,
     is_without_layers,
+    overlap_lines,
     text,
     values,
 )
@@ -180,7 +182,22 @@ def report(
         notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {split}")
     if len({(run.commit or "", *sorted(run.versions.items())) for run in whole.runs}) > 1:
         notes.append(f"{MIXED}: {software(whole.runs)}")
+    notes += _overlaps(whole)
     return corrected([replace(whole, cells=cells, notes=notes)])[0]
+
+
+def _overlaps(report: Report) -> list[str]:
+    """Return notes on examples that stand elsewhere, too: of each corpus, those of the run with
+    most, since runs may have read a part of it.
+    """
+    most: dict[Hashable, Overlap] = defaultdict(dict)  # by corpus
+    for run in report.runs:
+        kinds = most[run.settings.get("data.name", run.task)]
+        for kind, counts in run.overlap.items():
+            if (found := counts.get(report.split)) and found[0]:
+                known = kinds.setdefault(kind, {}).get(report.split, found)
+                kinds[kind][report.split] = max(known, found)
+    return [f"{corpus}: {line}" for corpus, each in most.items() for line in overlap_lines(each)]
 
 
 def is_measured(run: Run, split: str) -> bool:

@@ -57,6 +57,8 @@ from .read import (
     failure_sentence as failure_sentence,
     failures as failures,
     flat_mix as flat_mix,
+    overlap_lines as overlap_lines,
+    Overlap as Overlap,
     frozen as frozen,
     read_run as read_run,
     text as text,

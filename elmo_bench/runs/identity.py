@@ -20,6 +20,7 @@ ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_w
 # digits), what other settings repeat, and names of files (their contents count).
 NOT_IDENTITY = (
     *ELSEWHERE,
+    "text",
     *("trainer.accelerator", "trainer.profiler", "trainer.log_every_n_steps"),
     *("trainer.enable_progress_bar", "trainer.enable_model_summary"),
     *("by_finetune", "published", "dry_run", "oversubscribe", "job.name", "checkpoint", "out"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Annotated, Any, get_type_hints
 
-from annotated_types import Ge
+from annotated_types import Ge, MaxLen, MinLen
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
@@ -35,8 +35,15 @@ ERROR = "error.txt"  # the traceback that a failed run leaves
 RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
 )
+STANDS = {  # where examples of dev and test stand, too
+    "training": "also stand in training",
+    "text": "also stand in text.files.train",
+    "n-grams": "have 13 words in a row that text.files.train has, too",
+}
 GIVE = "give a folder that contains the result.json of runs"
 Count = Annotated[int, Ge(0)]
+# Kind -> split -> the examples counted, and all.
+Overlap = dict[str, dict[str, Annotated[list[Count], MinLen(2), MaxLen(2)]]]
 
 
 class Mix(TypedDict):
@@ -74,6 +81,7 @@ class Run:
     epochs: Count = 0
     examples_per_second: float = 0.0
     device: str = ""
+    overlap: Overlap = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)  # the hash of each file
     versions: dict[str, str] = field(default_factory=dict)  # of the packages
     commit: str | None = None
@@ -151,6 +159,20 @@ def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
             figures |= {f"elmo/{place}/{name}{layer}": value for layer, value in pairs}
         figures[f"elmo/{place}/gamma"] = learned["gamma"]
     return figures
+
+
+def overlap_lines(overlap: Overlap, splits: Sequence[str] = ("dev", "test")) -> list[str]:
+    """Return a sentence for each count of examples that stand elsewhere, too.
+
+    >>> overlap_lines({"training": {"dev": [16, 1043], "test": [0, 9]}}, ["dev"])
+    ['16 of 1,043 dev examples (1.5 %) also stand in training']
+    """
+    return [
+        f"{count:,} of {total:,} {split} examples ({100 * count / max(1, total):.1f} %) {words}"
+        for kind, words in STANDS.items()
+        for split, (count, total) in overlap.get(kind, {}).items()
+        if split in splits
+    ]
 
 
 def collect(folders: Sequence[str | Path]) -> list[Run]:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from elmo_bench.files import write_json
 
 from .code import code
-from .read import ENDED, Mix
+from .read import ENDED, Mix, Overlap
 from .resume import about, now
 
 
@@ -27,6 +27,7 @@ class Result:
     epochs: int
     examples_per_second: float
     device: str
+    overlap: Overlap = dataclasses.field(default_factory=dict)
 
 
 def write_result(

@@ -233,6 +233,22 @@ def corpus(tmp_path, **splits):
     ]
 
 
+def test_test_examples_in_training_and_in_the_text_of_the_encoder(tiny, tmp_path, caplog):
+    known = "John B-PER\nSmith I-PER\nslept O\n\n"
+    (tmp_path / "text.txt").write_text("Paris\n\nit rained .\n")
+    files = corpus(tmp_path, test=f"{known}Paris B-LOC\n\nparis O\n".encode(), dev=b"Rome B-LOC\n")
+    text = ["text=files", f"text.files.train={tmp_path}/text.txt"]
+    cfg = tiny(*files, *text, "encoder=none", "fit.max_epochs=1")
+    with caplog.at_level(logging.INFO):
+        train(cfg)
+    assert "2 of 3 test examples (66.7 %) also stand in training" in caplog.text
+    assert "1 of 3 test examples (33.3 %) also stand in text.files.train" in caplog.text
+    overlap = {"training": [2, 3], "text": [1, 3], "n-grams": [0, 3]}
+    run = read_run(Path(cfg.run_dir, "result.json"))
+    assert run.overlap == {k: {"dev": [0, 1], "test": v} for k, v in overlap.items()}
+    assert identity_of(cfg, {}) == identity_of(tiny(*files, "encoder=none", "fit.max_epochs=1"), {})
+
+
 @pytest.mark.parametrize(
     ("split", "content", "message"),
     [

@@ -107,6 +107,22 @@ def compared(tmp_path):
     return report(collect([tmp_path]), None, ["encoder", "elmo.mix"], baseline=("none", "none"))
 
 
+def test_examples_that_stand_in_training_are_named(tmp_path):
+    """Of each corpus those of the run that has seen most, on the split of the report."""
+    of_runs = [(7, "sample"), (11, "sample"), (0, "other")]
+    for number, (count, name) in enumerate(of_runs):
+        counts = {"training": {"dev": [3, 9], "test": [count, 500]}, "text": {"test": [0, 500]}}
+        more = {"overlap": counts}
+        result(tmp_path / str(number), 0.5, number, more=more, data_name=name, elmo_mix=number)
+    said = report(collect([tmp_path]), ["data.name"], ["elmo.mix"]).notes
+    assert said == ["sample: 11 of 500 test examples (2.2 %) also stand in training"]
+    (tmp_path / "2" / "result.json").write_text(
+        (tmp_path / "2" / "result.json").read_text().replace("[0, 500]", "[0]")
+    )
+    with pytest.raises(ValueError, match=r"not a result of elmo-bench: overlap.training.test is"):
+        collect([tmp_path])
+
+
 def test_correlations_are_compared(tmp_path):
     """From their moments, which may be negative; the interval may reach 200 points."""
     rng = np.random.default_rng(0)
