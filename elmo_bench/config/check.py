@@ -116,7 +116,7 @@ def faults(cfg: DictConfig) -> list[str]:
     """Return one line for each missing or wrong setting: what came, and what it must be."""
     wrong = [*_unknown_options(cfg)]
     try:
-        raw, resolved = _plain(cfg)
+        raw, resolved = _plain(cfg, has_task="checkpoint" not in cfg)
     except OmegaConfBaseException as error:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
     job, given = str(OmegaConf.select(cfg, "job.name")), overridden(cfg)
@@ -142,11 +142,14 @@ def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
     chosen = {part: resolved[part] for part in parts}
     found = [*_of_section(Run, chosen), *_of_classes(chosen)]
     ours = [fault for fault in found if below(fault.key, tuple(parts))]
-    return _in_words([fault for fault in ours if fault.kind != "extra_forbidden"], raw, ())
+    wrong = _in_words([fault for fault in ours if fault.kind != "extra_forbidden"], raw, ())
+    return [*wrong, *_of_corpus(resolved)]
 
 
-def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the config without Hydra's own part, raw and resolved."""
+def _plain(cfg: DictConfig, *, has_task: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the config without Hydra's own part, raw and resolved. Unless it `has_task`, which may
+    be a checkpoint's, its columns are not checked.
+    """
     content = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     OmegaConf.set_struct(content, False)
     raw: Any = OmegaConf.to_container(content)
@@ -155,7 +158,7 @@ def _plain(cfg: DictConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     resolved: Any = OmegaConf.to_container(content, resolve=True)
     task = resolved.get("task") or {}
     read = [(task.get("read") or {}).get(split) for split in ("train", "dev", "test")]
-    for options in (*read, (resolved.get("data") or {}).get("columns")):
+    for options in (*read, (resolved.get("data") or {}).get("columns") if has_task else None):
         if isinstance(options, dict):
             options["_target_"] = f"{task['data']}.read"
     return raw, resolved
@@ -289,13 +292,19 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
                 yield f"{group}={name}, but it must be {options}; ~{group} removes the group"
 
 
-def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
-    """Yield what is wrong with several settings together, when each is right."""
-    task, data, encoder, embed = (config[key] for key in ("task", "data", "encoder", "embed"))
-    name, tasks = task["name"], data.get("tasks") or [task["name"]]
-    if job in ("train", "evaluate", "adapt") and name not in tasks:
+def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a corpus that is not of the task."""
+    name, data = config["task"]["name"], config["data"]
+    if name not in (tasks := data.get("tasks") or [name]):
         said = f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
         yield f"{said}task={name}; data.tasks=[{name}] says that it is, too"
+
+
+def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with several settings together, when each is right."""
+    task, encoder, embed = (config[key] for key in ("task", "encoder", "embed"))
+    if job in ("train", "adapt"):
+        yield from _of_corpus(config)
     # Schedules read `fit.max_epochs` alone.
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])

@@ -91,7 +91,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     content, weights = _load(path, source)
     config = _config(cfg, content["config"], source)
     with refusing(path, "its settings, with the command line's"):
-        if wrong := check.faults_of(config, MODEL):
+        if wrong := check.faults_of(config, (*MODEL, "data")):
             raise ValueError("; ".join(wrong))
     words = content["vocab"]
     vocab = Vocab(words["words"], words["labels"], lowercase=words["lowercase"])

@@ -227,7 +227,7 @@ def average(report: Report) -> Grid:
     rows = []
     for column in report.heads:
         found = [[one[column] for one in group if column in one] for group in groups.values()]
-        if [*map(len, found)] == [*map(len, groups.values())]:
+        if len(groups) > 1 and [*map(len, found)] == [*map(len, groups.values())]:
             mean = fmean(fmean(cell.mean for cell in group) for group in found)
             rows.append([labels.columns[column], points(mean), *_averaged(found)])
     heads, about = [labels.axes, "mean", *TESTED], ABOUT_MEAN.format(len(groups))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_bench.config import build
+from elmo_bench.config import build, inputs
 from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.jobs.score import score
 from elmo_bench.text import read_lines
@@ -130,6 +130,37 @@ def test_counts_of_ewt_and_ontogum(corpora):
     mentions = [len(cluster) for document in documents for cluster in document.gold]
     assert (len(documents), len(mentions), sum(mentions)) == (12, 296, 1233)
     assert sum(len(document.sentences) for document in documents) == 438
+
+
+BINARY = ["0", "1"]
+GLUE = {  # split, labels (for scores their mean) and how many examples each has, or all
+    "cola": ("test", BINARY, [322, 721]),
+    "mnli": ("test", ["contradiction", "entailment", "neutral"], [3213, 3479, 3123]),
+    "mrpc": ("test", BINARY, [578, 1147]),
+    "qnli": ("test", ["entailment", "not_entailment"], [2702, 2761]),
+    "rte": ("train", ["entailment", "not_entailment"], [1249, 1241]),
+    "sst2": ("test", BINARY, [428, 444]),
+    "stsb": ("test", 2.608, 1379),
+    "trec": (
+        "train",
+        ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"],
+        [86, 1162, 1250, 1223, 835, 896],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_counts_of_glue_and_trec(corpora, name, monkeypatch):
+    """As published."""
+    monkeypatch.setattr("tasks.classify.data.tokenize", str.split)  # takes most of the time
+    cfg = composed("task=classify", f"data={name}", f"data_dir={corpora}")
+    split, labels, counts = GLUE[name]
+    file = inputs.corpus(cfg, [split])[split]
+    gold = [example.gold for example in reader(cfg, split)(file)]
+    if isinstance(labels, float):
+        assert (round(sum(gold) / len(gold), 3), len(gold)) == (labels, counts)
+    else:
+        assert Counter(gold) == dict(zip(labels, counts, strict=True))
 
 
 def test_counts_of_snli_sst_and_squad(corpora):
