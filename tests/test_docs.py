@@ -26,6 +26,7 @@ from tasks.coref import data as coref
 from tasks.ner import data as ner
 from tasks.squad import data as squad
 from tasks.srl import data as srl
+from tasks.treebank import parse
 from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
@@ -73,12 +74,12 @@ def theirs(tmp_path_factory):
         path = folder / re.sub("^conf/", "mine/", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
-    (folder / "tasks" / "pos" / "__init__.py").touch()
+    (folder / "tasks" / "number" / "__init__.py").touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         patch.setattr(tasks, "__path__", [*tasks.__path__, str(folder / "tasks")])
         yield folder / "mine"
-    for name in [name for name in sys.modules if name.startswith(("mine", "tasks.pos"))]:
+    for name in [name for name in sys.modules if name.startswith(("mine", "tasks.number"))]:
         del sys.modules[name]
 
 
@@ -217,6 +218,7 @@ def test_python(page):
         ("coref.txt", coref, 1),
         ("squad.json", squad, 1),
         ("snli.jsonl", snli, 3),
+        ("ud.conllu", parse, 1),
         ("sst5.txt", sst, 5),
         ("classify.tsv", classify, 2),
     ],

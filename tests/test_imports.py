@@ -141,7 +141,9 @@ def test_the_library_names_no_task(path):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert not strings & set(TASKS), f"{path} names a task"
+    # A property that job=probe measures, and a function of each task's format.
+    others = {"corpora.py": "pos", "probes.py": "pos", "task_format.py": "parse"}
+    assert not strings & set(TASKS) - {others.get(path.name)}, f"{path} names a task"
 
 
 def test_no_future_annotations_nor_print():

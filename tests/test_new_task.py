@@ -17,12 +17,14 @@ BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.M | re.S)
 
 def treebank(path, rng, sentences):
     """A language of three words a sentence, in CoNLL-U, comments and multi-word tokens included."""
-    words = {"DET": ["the", "a"], "NOUN": ["dog", "tree", "river"], "VERB": ["ran", "fell"]}
+    words = {"_": ["the", "a"], "Case=Nom|Number=Plur": ["dogs", "trees"], "Number=Sing": ["ran"]}
     with path.open("w") as file:
         for number in range(sentences):
             file.write(f"# sent_id = {number}\n1-2\tthedog" + "\t_" * 8 + "\n")
-            for place, (tag, choices) in enumerate(words.items(), 1):
-                file.write(f"{place}\t{rng.choice(choices)}\t_\t{tag}" + "\t_" * 6 + "\n")
+            for place, (features, choices) in enumerate(words.items(), 1):
+                file.write(
+                    f"{place}\t{rng.choice(choices)}\t_\t_\t_\t{features}" + "\t_" * 4 + "\n"
+                )
             file.write("\n")
 
 
@@ -35,12 +37,12 @@ def test_the_seventh_task(tmp_path):
         (project / name).symlink_to(ROOT / name)
     blocks = BLOCK.findall((ROOT / "docs" / "new_task.md").read_text(encoding="utf-8"))
     assert {name for name, _ in blocks} == {
-        "tasks/pos/data.py",
-        "tasks/pos/model.py",
-        "conf/task/pos.yaml",
-        "conf/data/ud.yaml",
+        "tasks/number/data.py",
+        "tasks/number/model.py",
+        "conf/task/number.yaml",
+        "conf/data/treebank.yaml",
     }
-    for name, content in [*blocks, ("tasks/pos/__init__.py", "")]:
+    for name, content in [*blocks, ("tasks/number/__init__.py", "")]:
         assert not (project / name).exists()  # nothing of ours is touched
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(content, encoding="utf-8")
@@ -49,8 +51,8 @@ def test_the_seventh_task(tmp_path):
     command = [
         sys.executable,
         "run.py",
-        "task=pos",
-        "data=ud",
+        "task=number",
+        "data=treebank",
         f"data_dir={tmp_path}",
         "encoder=none",
         "fit.max_epochs=15",

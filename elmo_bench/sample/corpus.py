@@ -40,6 +40,8 @@ FORMATS = {
     "squad": Format("squad", ".json", '{"version": "1.1", "data": [', ", ", "]}\n"),
     "sst5": Format("sst5", ".txt"),
     "classify": Format("sst5", ".tsv", "label\ttext\n", spell=_columns),
+    "pos": Format("ud", ".conllu"),
+    "parse": Format("ud", ".conllu"),
     "lm": Format("lm", ".txt", most=8000),
 }
 SPLITS = ("train", "dev", "test")
@@ -50,8 +52,8 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
     """Return the train, dev and test files of a task's sample corpus; write all if none are there.
 
     Args:
-        task: one of ner, srl, coref, snli, squad, sst5, classify, lm. srl and coref have the same
-            stories, and so have sst5 and classify; lm has its own, with other names.
+        task: one of ner, srl, coref, snli, squad, sst5, classify, pos, parse, lm. lm has its own
+            stories, with other names; srl and coref share theirs, sst5 and classify, pos and parse.
         root: the folder of sample corpora.
         size: number of training stories, the first of the frozen ones; dev and test have a quarter
             as many, at least ten.

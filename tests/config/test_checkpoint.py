@@ -102,7 +102,7 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
         keys = theirs.keys() - {"sentences", "groups", "unit"}
         sums = {key: figure(theirs[key].sum(0)) for key in keys}
         assert sums == pytest.approx({key: figures[key] for key in sums}, abs=1e-6)
-        assert {"accuracy", "f1"} & sums.keys()
+        assert {"accuracy", "f1", "las"} & sums.keys()
     for path in (tmp_path / "test" / "predictions").iterdir():
         assert path.read_text() == (checkpoint.parent / "predictions" / path.name).read_text()
 
@@ -116,7 +116,9 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
     assert [record["line"] for record in labelled] == [2 * k + 1 for k in range(len(records))]
     assert set(lines[1::2]) <= {""}
     assert [record.get("id") for record in labelled] == [record.get("id") for record in records]
-    assert all(record.keys() & {"tags", "label", "answer", "clusters"} for record in labelled)
+    assert all(
+        record.keys() & {"tags", "label", "answer", "clusters", "heads"} for record in labelled
+    )
 
 
 def test_raw_text(entities, folder, tmp_path):

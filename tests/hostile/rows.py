@@ -33,7 +33,7 @@ from . import damages
 from .damages import Damage
 
 SENTENCES = [["It", "rains", "."], ["No"], ["Ann", "sleeps", "and", "Bob", "sings"]]
-TASKS = tuple(RECORDS)
+TASKS = tuple(task for task in RECORDS if task != "pos")  # which reads the same files as parse
 RAW_TEXT = ("ner", "sst5", "coref")  # tasks whose input may be raw text
 
 

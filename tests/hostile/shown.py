@@ -182,8 +182,10 @@ def _vectors(lines: list[bytes], wanted: tuple[bytes, ...] | None) -> Iterator[s
 # Lines of these rows are looked at, and what their columns and brackets say twice.
 KINDS: dict[str, Any] = {
     **{"ner": _columns, "ner-predictions": _columns, "srl": _conll2012, "coref": _conll2012},
-    **{"conllu": _conllu, "sst5": _trees},
+    **{"conllu": _conllu, "parse": _conllu, "parse-predictions": _conllu, "sst5": _trees},
     **dict.fromkeys(("vectors", "all-vectors", "snli", "sentences", "raw-text", "vocabulary")),
     **dict.fromkeys(f"{task}-predictions" for task in ("sst5", "snli", "srl", "coref")),
-    **dict.fromkeys(f"{task}-input" for task in ("ner", "sst5", "snli", "squad", "srl", "coref")),
+    **dict.fromkeys(
+        f"{task}-input" for task in ("ner", "sst5", "snli", "squad", "srl", "coref", "parse")
+    ),
 }

@@ -16,6 +16,11 @@ SMALL = {
     ],
     "srl": ["data.size=20", "rnn.hidden_size=8", "rnn.num_layers=2", "task.model.indicator_dim=4"],
     "coref": ["embed.num_filters=8", "rnn.hidden_size=8", "task.model.hidden_size=8"],
+    "pos": ["embed.num_filters=8", "rnn.hidden_size=8"],
+    "parse": [
+        *("embed.num_filters=8", "rnn.hidden_size=8"),
+        *("task.model.head_size=8", "task.model.relation_size=8"),
+    ],
 }
 
 # Examples as job=predict reads them.
@@ -33,4 +38,6 @@ RECORDS = {
         {"id": "nw/7", "text": "Bob sings. He smiles.", "speakers": ["a", "b"]},
         {"sentences": [["Ann", "slept"], ["She", "smiled"]]},
     ],
+    "pos": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
+    "parse": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
 }

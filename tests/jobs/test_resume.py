@@ -25,6 +25,7 @@ MORE = {  # what draws random numbers, keeps a state or moves between steps
     "snli": ["embed.unknown_rate=0.3", "finetune=full", "fit.batch_size=10"],
     "squad": ["fit.batch_size=4"],
     "srl": ["fit.batch_size=80"],
+    "parse": ["fit.batch_size=4"],
     "coref": [
         "task.model.max_sentences=2",
         "task.scheduler.step_size=1",
@@ -93,7 +94,7 @@ def composed(tmp_path, tmp_path_factory):
     return composed
 
 
-@pytest.mark.parametrize("task", SMALL)
+@pytest.mark.parametrize("task", MORE)
 def test_as_if_it_had_not_been_killed(composed, task):
     settings = [f"task={task}", *SMALL[task], *MORE[task]]
     undisturbed = composed("undisturbed", *settings)

@@ -72,6 +72,7 @@ EMPTY = {
     "squad": '{"data": []}',
     "snli": "\n",
     "sst5": "\n",
+    "parse": "# newdoc\n",
 }
 
 

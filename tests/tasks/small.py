@@ -1,4 +1,4 @@
-"""Small files of the six tasks, a small biLM, and a training that learns them by heart."""
+"""Small files of the tasks, a small biLM, and a training that learns them by heart."""
 
 from importlib import import_module
 
@@ -12,6 +12,18 @@ from elmo_bench.text import Vocab
 
 # In srl, the seventh column has lemmas; "wound ... up" is one predicate, "Nothing ." has none, and
 # two begin at "x - rays".
+TREES = """\
+# newdoc
+1-2\tIt's\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tIt\tit\tPRON\t_\t_\t4\tnsubj\t4:nsubj\t_
+2\t's\tbe\tAUX\t_\t_\t4\tcop\t_\t_
+3\ta\ta\tDET\t_\t_\t4\tdet\t_\t_
+4\tmill pond\t_\tNOUN\t_\t_\t0\troot\t_\t_
+4.1\tis\tbe\tVERB\t_\t_\t_\t_\t0:root\t_
+
+1\tHush\t_\tINTJ\t_\t_\t0\troot\t_\t_
+2\t!\t_\tPUNCT\t_\t_\t1\tpunct:x\t_\t_
+"""
 FILES = {
     "ner": "Ann\tB-PER\nruns\tO\n\nBo\tB-PER\n",
     "srl": """\
@@ -49,10 +61,16 @@ nw/owls 1 0 It NN * - - - - * (7)
     "snli": '{"gold_label": "neutral", "pairID": "boat#1", "sentence1": "Rain", "sentence2": "Snow"}\n'
     '{"gold_label": "entailment", "pairID": "boat#2", "sentence1_binary_parse": "( Two boats )", '
     '"sentence2": "Boats"}\n',
+    "pos": TREES,
+    "parse": TREES,
     "sst5": "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))\n(1 (2 No) (1 queue))\n",
 }
 
-ROOMS = {"snli": "tasks.classify.snli", "sst5": "tasks.classify.sst"}  # others: tasks.NAME.data
+ROOMS = {
+    "snli": "tasks.classify.snli",
+    "sst5": "tasks.classify.sst",
+    **{task: f"tasks.treebank.{task}" for task in ("pos", "parse")},
+}  # others: tasks.NAME.data
 
 
 def module(task):

@@ -22,6 +22,7 @@ from tasks.squad import data as squad
 from tasks.squad.data import Answer
 from tasks.srl import data as srl
 from tasks.srl.metric import arguments
+from tasks.treebank import parse
 from tests.conftest import composed
 
 FILES = [
@@ -31,6 +32,8 @@ FILES = [
     *(("squad", f"squad/{name}.json.gz") for name in ("train-v1.1.subset", "dev-v1.1")),
     *(("snli", f"snli/snli_1.0_{name}.jsonl.gz") for name in ("train.subset", "dev")),
     *(("sst5", f"sst/{split}.txt") for split in ("dev", "test")),
+    ("parse", "ud/Italian-TWITTIRO/it_twittiro-ud-dev.conllu"),
+    ("pos", "ud/Vietnamese-VTB/vi_vtb-ud-test.conllu.gz"),
 ]
 # How much of a large file: articles of SQuAD, lines of the others. All of each has been tried, but
 # takes a minute.
@@ -118,6 +121,24 @@ def test_comments_of_multiconer_are_no_words(corpora):
     counts = len(examples), sum(len(each.words) for each in examples)
     assert counts == (871, 13_323)
     assert sum(len(each.entities) for each in examples) == 1296
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("English-EWT/en_ewt-ud-dev.conllu.gz", (2001, 25_147, 359, 4, 318)),
+        ("Italian-TWITTIRO/it_twittiro-ud-dev.conllu", (144, 2995, 137, 0, 1)),
+        ("Vietnamese-VTB/vi_vtb-ud-test.conllu.gz", (800, 11_692, 0, 0, 1)),
+    ],
+)
+def test_counts_of_treebanks(corpora, name, counts):
+    """Sentences, words, multiword tokens, empty nodes, documents."""
+    examples = list(parse.read(corpora / "ud" / name))
+    ids = [line.split("\t")[0] for one in examples for line in one.lines if line[0] != "#"]
+    others = (sum(mark in number for number in ids) for mark in "-.")
+    words = sum(len(example.words) for example in examples)
+    documents = len({example.document for example in examples})
+    assert (len(examples), words, *others, documents) == counts
 
 
 def test_counts_of_ewt_and_ontogum(corpora):

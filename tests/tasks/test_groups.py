@@ -6,7 +6,7 @@ import pytest
 
 from elmo_bench.text import read_conllu
 from elmo_bench.training.outputs import clusters
-from tests.tasks.small import module
+from tests.tasks.small import TREES, module
 
 BEGIN, END = "#begin document ({}); part 00{}\n", "#end document\n"
 SPOKEN = "{} {} 0 Hi UH * - - - - * -\n\n"
@@ -51,6 +51,8 @@ HEAD, SENTENCE = "-DOCSTART- -X- O O\n\n", "Ann NNP O I-PER\n\n"
         ("squad", articles((2, 1)), [0, 0, 1], "paragraph"),
         ("snli", pairs("a", "b", "a"), [0, 1, 0], "premise"),
         ("sst5", "(0 (1 a) (2 b))\n(3 c)\n", [0, 1], "tree"),
+        ("pos", TREES + "\n#newdoc id = b\n" + TREES[9:], [0, 0, 1, 1], "document"),
+        ("parse", TREES, [0, 1], "sentence"),
     ],
 )
 def test_the_clusters_of_a_file(tmp_path, task, text, numbers, unit):
@@ -62,7 +64,7 @@ def test_the_clusters_of_a_file(tmp_path, task, text, numbers, unit):
 def test_documents_of_conllu(tmp_path):
     path, word = tmp_path / "some.conllu", "1\ta" + 8 * "\t_" + "\n\n"
     path.write_text(f"# newdoc id = x\n# sent_id = 1\n{word}{word}#newdoc\n{word}# newdocs\n{word}")
-    assert [rows[0].document for rows in read_conllu(path)] == [1, 1, 2, 2]
+    assert [each.rows[0].document for each in read_conllu(path)] == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ ONE_WORD = {
     ' "answers": [{"text": "Ann", "answer_start": 0}]}]}]}]}',
     "snli": '{"gold_label": "neutral", "pairID": "p", "sentence1": "Rain", "sentence2": "Snow"}\n',
     "sst5": "(3 Bravo)\n",
+    **dict.fromkeys(("pos", "parse"), "1\tRun\t_\tVERB\t_\t_\t0\troot\t_\t_\n"),
 }
 
 
@@ -59,7 +60,7 @@ def test_one_word(tmp_path, task, settings):
 def test_scores_and_loss_are_float32_under_autocast(tmp_path, task):
     """Their values, too, have more than the 8 bits of precision of a bfloat16."""
     cfg, examples = one_word(tmp_path, task, "encoder=mini", "rnn.hidden_size=8")
-    labels = ["O", "U-PER", "B-V", "neutral", "entailment", "1", "3"]
+    labels = ["O", "U-PER", "B-V", "neutral", "entailment", "1", "3", "VERB", "root"]
     model, _, batch = built(cfg, examples * 2, labels)
     with torch.autocast("cpu", torch.bfloat16):
         scores = model(batch)

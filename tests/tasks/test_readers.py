@@ -1,4 +1,4 @@
-"""What the readers of the six tasks refuse, by file and line: gold files, predictions, records."""
+"""What the readers of the tasks refuse, by file and line: gold files, predictions, records."""
 
 import gzip
 
@@ -125,6 +125,19 @@ WRONG = [
     ("sst5", None, "(3 (-1 This) (2 soup))", ":1", r"'\(' at character 4"),
     ("sst5", None, "((2 This) (2 soup))", ":1", r"'\(' at character 1,"),
     ("sst5", "(2 No)", "(2 N\to)", ":2", r"'N\\to' at character 7, .* without tabs"),
+    ("pos", "\tPRON", "\t_", ":3", "column 4, to be learnt, is empty"),
+    ("pos", "\n3\ta\t", "\n3\t \t", ":5", "10 columns, but .* and a form in the second"),
+    ("pos", "\n3\ta\t", "\n3 a\t", ":5", "9 columns, but CoNLL-U has 10, separated by tabs"),
+    ("pos", "\n3\ta\t", "\n4\ta\t", ":5", "ID '4', but 3 must come next"),
+    *(
+        ("parse", "DET\t_\t_\t4", f"DET\t_\t_\t{head}", ":3", f", 4 4 {head} 0, are no tree")
+        for head in ("5", "-1", "x")
+    ),
+    ("parse", "DET\t_\t_\t4", "DET\t_\t_\t", ":5", "column 7, to be learnt, is empty"),
+    ("parse", "\tcop\t", "\t_\t", ":4", "column 8, to be learnt, is empty"),
+    ("parse", "DET\t_\t_\t4", "DET\t_\t_\t3", ":3", "are no tree: one word must have"),
+    ("parse", "DET\t_\t_\t4", "DET\t_\t_\t0", ":3", "are no tree"),
+    ("parse", "_\t1\tpunct", "_\t0\tpunct", ":9", "are no tree"),
     *((task, None, "", "", "the file is empty") for task in FILES),
 ]
 
@@ -212,6 +225,16 @@ MISFITS = [
     ("sst5", "3\t3", "positive\t3", ":1", "columns: 3, one of"),
     ("sst5", "1\t1\tNo queue", "1\t1", ":2", "these columns"),
     ("sst5", "No queue", "No queue\tmore", ":2", "these columns"),
+    (
+        "pos",
+        "mill pond",
+        "millpond",
+        ":3",
+        "It 's a millpond\", but .*gold:3 has \"It 's a mill pond",
+    ),
+    ("pos", "\n\n1\tHush", "\n5\tHush", ":9", "ID '2', but 6 must come next"),
+    ("parse", "\tpunct", "\t_", ":10", "column 8, to be learnt, is empty"),
+    ("parse", None, "1\tHush" + "\t0" * 8 + "\n", "", "1 predictions, but the gold file has 2 ex"),
     *((task, None, "", "", "the file is empty") for task in FILES),
 ]
 
@@ -246,7 +269,7 @@ RECORDS = [
         ("sst5", record, "a record must have 'tokens'")
         for record in ({}, {"tokens": None}, {"tokens": [1]}, {"tokens": []}, {"text": " "})
     ),
-    ("ner", {"tokens": ""}, "a record must have 'tokens'"),
+    *((task, {"tokens": ""}, "a record must have 'tokens'") for task in ("ner", "pos", "parse")),
     ("srl", {"tokens": ["a", "b"]}, "predicate None of .* must be a position, 0 to 1"),
     *(
         ("srl", {"tokens": ["a", "b", "a"], "predicate": wrong}, "predicate .* a list of positions")

@@ -17,6 +17,7 @@ from tasks.coref.metric import CorefScores
 from tasks.squad.data import Answer
 from tasks.squad.metric import AnswerScores, normalise
 from tasks.srl.metric import ArgumentF1
+from tasks.treebank.sentences import WordScores
 
 one_of = st.sampled_from
 PER_TASK = settings(max_examples=60, deadline=None)
@@ -108,6 +109,14 @@ def classes(labels):
     return Task(metric, "accuracy", one_of(labels), lambda gold: one_of(labels))
 
 
+def cells(names, *columns):
+    """The scores of words with a cell in each column."""
+    word = st.tuples(*map(one_of, columns))
+    metric = lambda golds: WordScores([], names=names)  # noqa: E731
+    anything = lambda gold: st.lists(word, min_size=len(gold), max_size=len(gold))  # noqa: E731
+    return Task(metric, names[-1], st.lists(word, min_size=1, max_size=5), anything)
+
+
 TASKS = {
     "ner": Task(tag_metric(SpanF1), "f1", entities(), any_tags),
     "srl": Task(tag_metric(ArgumentF1), "f1", propositions(), any_tags),
@@ -120,6 +129,8 @@ TASKS = {
     ),
     "snli": classes(LABELS),
     "sst5": classes(list("01234")),
+    "pos": cells(["accuracy"], ["NOUN", "VERB", "X"]),
+    "parse": cells(["uas", "las"], "0123", ["root", "nsubj"]),
 }
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 

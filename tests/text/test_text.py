@@ -103,7 +103,7 @@ def by_word(path, wanted=None):
 
 READERS = {
     "x.conll": lambda path: [[row.columns for row in rows] for rows in read_blocks(path)],
-    "x.conllu": lambda path: [[row.columns for row in rows] for rows in read_conllu(path)],
+    "x.conllu": lambda path: [[row.columns for row in each.rows] for each in read_conllu(path)],
     "x.txt": lambda path: list(read_sentences(path)),
     "x.jsonl": lambda path: list(read_sentences(path)),
     "x.vec": lambda path: by_word(path, {"Ann", "Bo"}),

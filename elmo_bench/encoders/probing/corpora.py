@@ -17,7 +17,7 @@ from elmo_bench.text import (
     tags_to_spans,
 )
 
-FORM, UPOS = 1, 3  # columns of CoNLL-U
+UPOS = 3  # column of CoNLL-U
 WORD, POS, LEMMA, FRAME = 3, 4, 6, 7  # of CoNLL-2012
 ABSENT = ("_", "-")  # empty cells
 
@@ -42,8 +42,8 @@ def read(path: str | Path) -> Iterator[Sentence]:
     ValueError, with file and line, for an invalid cell.
     """
     if ".conllu" in Path(path).suffixes:
-        for rows in read_conllu(path):
-            yield Sentence([row.columns[FORM] for row in rows], {"pos": _column(rows, UPOS)})
+        for sentence in read_conllu(path):
+            yield Sentence([*sentence.words], {"pos": _column(sentence.rows, UPOS)})
     elif is_conll2012(path):
         for document in read_documents(path):
             yield from (_of_conll2012(rows, path) for rows in document.sentences)

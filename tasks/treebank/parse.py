@@ -1,0 +1,157 @@
+"""Dependency trees: the task `parse`, and its model, the deep biaffine parser of Dozat and Manning
+(2017).
+
+Axes: B batch, T tokens, N heads (the root, then the tokens), H features, K relations.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from elmo_bench.files import Dropout, Size
+from elmo_bench.nn import Backbone, Tokens, tokens, variational_dropout
+from elmo_bench.text import Vocab
+
+from . import sentences
+from .sentences import ARC, Cells, Example
+from .trees import best_tree, is_tree
+
+parse = partial(sentences.parse, columns=ARC)
+read_predictions, write = sentences.read_predictions, sentences.write
+ROOT = "root"  # relation of the word whose head is 0
+
+
+class Batch(NamedTuple):
+    """A batch: tokens, heads and label numbers of the relations (-1 at padding)."""
+
+    tokens: Tokens
+    heads: Int[Tensor, "B T"]
+    relations: Int[Tensor, "B T"]
+
+
+def read(path: Path) -> Iterator[Example]:
+    """Yield the sentences of a file; raises ValueError, with file and line, for a sentence that is
+    not a tree with one root, and the errors of `sentences.read`.
+    """
+    for example in sentences.read(path, ARC):
+        heads = [int(head) if head.isdecimal() else -1 for head, _ in example.gold]
+        if not (0 <= min(heads) <= max(heads) <= len(heads) and is_tree(heads)):
+            raise ValueError(
+                f"{example.source}: the heads of this sentence (column 7), "
+                f"{' '.join(head for head, _ in example.gold)}, are no tree: one word must have "
+                "head 0, and from each word the heads must lead to it"
+            )
+        yield example
+
+
+def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
+    """Make a batch of sentences."""
+    heads = [torch.tensor([int(head) for head, _ in each.gold]) for each in examples]
+    names = [torch.tensor([vocab.label_id(name) for _, name in each.gold]) for each in examples]
+    padded = (pad_sequence(numbers, True, -1) for numbers in (heads, names))
+    return Batch(tokens([each.words for each in examples], vocab), *padded)
+
+
+def render(example: Example, prediction: Sequence[Cells]) -> dict[str, Any]:
+    """Return the JSON record of a prediction, `{"tokens": ..., "heads": ..., "relations": ...}`; a
+    head is a word from 1, or 0 for the root.
+    """
+    heads, names = zip(*prediction, strict=True)
+    return {"tokens": list(example.words), "heads": [*map(int, heads)], "relations": names}
+
+
+class ArcScores(NamedTuple):
+    """The scores of each head of a word, and of each relation to each head."""
+
+    heads: Float[Tensor, "B T N"]
+    relations: Float[Tensor, "B T N K"]
+
+
+class Biaffine(nn.Module):
+    """K scores of each pair of a word x and a head y, [x; 1] U_k [y; 1], computed in float32."""
+
+    def __init__(self, input_size: int, size: int, outputs: int, dropout: float) -> None:
+        super().__init__()
+        self.word, self.head = nn.Linear(input_size, size), nn.Linear(input_size, size)
+        self.weight = nn.Parameter(torch.empty(outputs, size + 1, size + 1))
+        nn.init.xavier_uniform_(self.weight)
+        self.dropout = dropout
+
+    def forward(
+        self, words: Float[Tensor, "B T H"], heads: Float[Tensor, "B N H"]
+    ) -> Float[Tensor, "B T N K"]:
+        x, y = (
+            variational_dropout(F.leaky_relu(layer(h), 0.1), self.dropout, self.training)
+            for layer, h in ((self.word, words), (self.head, heads))
+        )
+        with torch.autocast(x.device.type, enabled=False):
+            x, y = (F.pad(h.to(self.weight.dtype), (0, 1), value=1.0) for h in (x, y))
+            return torch.einsum("bti,kij,bnj->btnk", x, self.weight, y)
+
+
+class BiaffineParser(nn.Module):
+    """Backbone -> dropout -> biaffine scores of heads and of relations.
+
+    The root is a trained vector beside the backbone's output, not a word of the sentence as in the
+    original, so that an encoder reads the sentence as it is.
+    """
+
+    def __init__(
+        self,
+        backbone: Callable[..., Backbone],
+        labels: Sequence[str],
+        *,
+        head_size: Size,
+        relation_size: Size,
+        dropout: Dropout,
+    ) -> None:
+        super().__init__()
+        self.backbone, self.labels, self.dropout = backbone(), list(labels), dropout
+        dim = self.backbone.dim
+        self.root = nn.Parameter(torch.randn(dim) / dim**0.5)
+        self.heads = Biaffine(dim, head_size, 1, dropout)
+        self.relations = Biaffine(dim, relation_size, len(self.labels), dropout)
+
+    def forward(self, batch: Batch) -> ArcScores:
+        words = self.backbone(batch.tokens)
+        heads = torch.cat([self.root.to(words.dtype).expand(len(words), 1, -1), words], 1)
+        words, heads = (variational_dropout(h, self.dropout, self.training) for h in (words, heads))
+        scores = self.heads(words, heads)[..., 0]
+        # No word past the sentence's end is a head, and no word is its own.
+        possible = F.pad(batch.tokens.mask, (1, 0), value=True)[:, None]
+        itself = torch.ones_like(scores[0], dtype=torch.bool).triu(1).tril(1)
+        scores = scores.masked_fill(~possible | itself, torch.finfo(scores.dtype).min)
+        return ArcScores(scores, self.relations(words, heads))
+
+    def loss(self, scores: ArcScores, batch: Batch) -> Float[Tensor, ""]:
+        """Return the negative log-likelihood of heads and of relations to the gold heads, summed
+        over words; the mean over sentences.
+        """
+        heads = batch.heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, len(self.labels))
+        relations = scores.relations.gather(2, heads)[:, :, 0]
+        losses = [
+            F.cross_entropy(x.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")
+            for x, gold in ((scores.heads, batch.heads), (relations, batch.relations))
+        ]
+        return torch.stack(losses).sum() / len(batch.heads)
+
+    def decode(self, scores: ArcScores, batch: Batch) -> list[list[Cells]]:
+        """Return the best tree of each sentence, with the best relation of each of its arcs; the
+        root's is `root`, and no other.
+        """
+        relations = scores.relations.clone()
+        relations[..., self.labels.index(ROOT)] = -torch.inf
+        names = relations.argmax(-1).tolist()
+        logits = scores.heads.detach().log_softmax(-1).cpu().numpy()
+        trees: list[list[Cells]] = []
+        for row, best, length in zip(logits, names, batch.tokens.lengths, strict=True):
+            arcs = enumerate(best_tree(row[:length, : length + 1]))
+            trees.append([(str(h), self.labels[best[k][h]] if h else ROOT) for k, h in arcs])
+        return trees

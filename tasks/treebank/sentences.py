@@ -1,0 +1,135 @@
+"""Sentences of treebanks in CoNLL-U, for tasks that learn some columns of each word."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from elmo_bench.text import paired, read_conllu, words_of
+from elmo_bench.training.metrics import ByExample, Counts
+
+TAG, ARC = (3,), (6, 7)  # columns: UPOS; head and relation
+# All labels of Universal Dependencies: a small training file may lack one of the dev file.
+LABELS = {
+    TAG: "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X",
+    ARC: "acl advcl advmod amod appos aux case cc ccomp clf compound conj cop csubj dep det "
+    "discourse dislocated expl fixed flat goeswith iobj list mark nmod nsubj nummod obj obl orphan "
+    "parataxis punct reparandum root vocative xcomp",
+}
+Cells = tuple[str, ...]  # of a word, in the columns of a task; its label is the last
+Sentences = Sequence[Sequence[Cells]]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence, the cells of each word, and the lines of its file."""
+
+    words: tuple[str, ...]
+    gold: tuple[Cells, ...]
+    columns: tuple[int, ...]
+    source: str
+    document: int = 0  # number in the file
+    lines: tuple[str, ...] = ()
+
+    units = "document", "sentence"
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        return [self.words]
+
+    @property
+    def labels(self) -> list[str]:
+        return [*LABELS[self.columns].split(), *(cells[-1] for cells in self.gold)]
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The document and the sentence."""
+        return str(self.document), self.source
+
+
+def read(path: Path, columns: tuple[int, ...]) -> Iterator[Example]:
+    """Yield the sentences of a file, relations without their subtypes (nsubj:pass is nsubj).
+
+    Raises ValueError, with file and line, for an empty cell of the columns, and the errors of
+    `read_conllu`.
+    """
+    for sentence in read_conllu(path):
+        for row in sentence.rows:
+            if empty := [k + 1 for k in columns if row.columns[k] in ("", "_")]:
+                raise ValueError(f"{path}:{row.line}: column {empty[0]}, to be learnt, is empty")
+        cells = (tuple(row.columns[k] for k in columns) for row in sentence.rows)
+        gold = tuple((*rest, label.split(":")[0] or label) for *rest, label in cells)
+        first, lines = sentence.rows[0], tuple(sentence.lines)
+        source = f"{path}:{first.line}"
+        yield Example(sentence.words, gold, columns, source, first.document, lines)
+
+
+def write(examples: Sequence[Example], predictions: Sentences, path: Path) -> None:
+    """Write the gold file with the predicted cells in place of gold's, for conll18_ud_eval.py."""
+    with path.open("w", encoding="utf-8") as file:
+        for example, predicted in zip(examples, predictions, strict=True):
+            cells = iter(predicted)
+            for row in (line.split("\t") for line in example.lines):
+                if row[0].isdecimal():
+                    for column, cell in zip(example.columns, next(cells), strict=True):
+                        row[column] = cell
+                file.write("\t".join(row) + "\n")
+            file.write("\n")
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[tuple[Cells, ...]]:
+    """Read the cells of a file with the same sentences.
+
+    Raises ValueError if its words differ from those of the examples, with file and line, or if the
+    number of sentences does, with the file; and the errors of `read`.
+    """
+    predicted = list(read(path, examples[0].columns))
+    for ours, theirs in paired(path, predicted, examples):
+        if ours.words != theirs.words:
+            raise ValueError(
+                f"{ours.source}: the sentence {' '.join(ours.words)!r}, but {theirs.source} has "
+                f"{' '.join(theirs.words)!r}"
+            )
+    return [each.gold for each in predicted]
+
+
+def parse(record: dict[str, Any], source: str, columns: tuple[int, ...]) -> Example:
+    """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
+    words = tuple(words_of(record, source))
+    cells = (*("0" for _ in columns[1:]), LABELS[columns].split()[0])
+    return Example(words, (cells,) * len(words), columns, source)
+
+
+class WordScores(Counts):
+    """The share of words, punctuation included, of which the first cell is right, the first two,
+    ...: a score for each of `names`, such as UAS and LAS.
+    """
+
+    def __init__(self, labels: Sequence[str], *, names: Sequence[str]) -> None:
+        super().__init__(len(names) + 1)  # right words of each score, words
+        self.names = list(names)
+
+    def count(self, predicted: Sentences, gold: Sentences) -> Int[Tensor, "N S"]:
+        """Return the words that are right by each score, and all words, of each sentence."""
+        sizes = range(1, len(self.names) + 1)
+        counts = torch.zeros(len(gold), len(self.names) + 1, dtype=torch.long)
+        for row, ours, theirs in zip(counts, predicted, gold, strict=True):
+            pairs = list(zip(ours, theirs, strict=True))
+            right = [sum(one[:size] == two[:size] for one, two in pairs) for size in sizes]
+            row += torch.tensor([*right, len(pairs)])
+        return counts
+
+    def by_example(self, predicted: Sentences, gold: Sentences) -> ByExample:
+        """Return the counts of each sentence for each score."""
+        *right, words = self.count(predicted, gold).double().unbind(1)
+        pairs = (torch.stack([each, words] * 2, 1)[:, None] for each in right)
+        return dict(zip(self.names, pairs, strict=True))
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return the scores, from 0 to 1; 0 without words."""
+        shares = self.counts.double() / self.counts[-1].clamp(min=1)
+        return dict(zip(self.names, shares[:-1], strict=True))
