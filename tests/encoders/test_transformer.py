@@ -365,7 +365,7 @@ def adapted(folder, out, auto, **settings):
             "AutoModelForCausalLM",
             {
                 "target_modules": ["c_attn"],
-                "alpha_pattern": {"transformer.h.1.attn.c_attn": 32},
+                "lora_alpha": 32,
                 "fan_in_fan_out": True,
             },
         ),
@@ -395,7 +395,7 @@ def test_an_adapter(folders, sentences, tmp_path, name, auto, settings):
     [
         ({"peft_type": "IA3"}, "bert", "sets peft_type='IA3', but only plain LoRA can be added"),
         ({"use_qalora": True}, "bert", "sets use_qalora=True, but only plain LoRA"),
-        ({"alpha_pattern": {"layer.9": 3}}, "bert", "alpha_pattern names layer.9, but none"),
+        ({"alpha_pattern": {"layer.9": 3}}, "bert", "sets alpha_pattern="),
         ({"r": 8}, "bert", "size mismatch"),
         ({}, "t5", "cannot be added to this model"),
         (None, "bert", r"has no adapter_config\.json: give a folder"),

@@ -1,6 +1,5 @@
 """A LoRA adapter (Hu et al. 2021) that PEFT saved, added to the weights of a model."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from reprlib import repr as shown
@@ -15,8 +14,7 @@ from elmo_bench.files import read_json
 from ..tensors import check_finite
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
-ACTING = {"r", "lora_alpha", "rank_pattern", "alpha_pattern"}
-ACTING |= {"use_rslora", "use_dora", "fan_in_fan_out", "lora_bias"}
+ACTING = {"r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out", "lora_bias"}
 # Settings of training, and those that the weights show.
 IDLE = {"peft_type", "task_type", "inference_mode", "auto_mapping", "peft_version", "revision"}
 IDLE |= {"base_model_name_or_path", "lora_dropout", "bias", "modules_to_save", "target_modules"}
@@ -68,11 +66,6 @@ def _adapted(model: nn.Module, settings: Mapping[str, Any], weights: Mapping[str
             raise ValueError(f"it replaces {name}: merge it into its own model, and save that")
     targets = sorted({module for module, _ in tensors})
     config = {key: settings[key] for key in ACTING & settings.keys()}
-    for key in {"rank_pattern", "alpha_pattern"} & config.keys():
-        config[key] = {_own(name, modules): value for name, value in config[key].items()}
-        for pattern in config[key]:
-            if not any(re.fullmatch(rf"(.*\.)?({pattern})", target) for target in targets):
-                raise ValueError(f"{key} names {pattern}, but none of its weights has this name")
     adapted = peft.PeftModel(model, peft.LoraConfig(**config, target_modules=targets))
     named = {f"{PREFIX}{module}{MARK}{rest}": tensor for (module, rest), tensor in tensors.items()}
     result: Any = peft.set_peft_model_state_dict(adapted, named)

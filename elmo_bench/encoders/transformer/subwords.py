@@ -89,7 +89,7 @@ class Subwords:
             numbers[first] = self._numbers([words[k] for k in first], self._firsts, "")
         doubts = np.flatnonzero(numbers == DOUBT)
         texts = np.searchsorted(begins, doubts, side="right") - 1
-        texts = np.unique(texts[doubts < ends[texts]])
+        texts = np.unique(texts[(texts >= 0) & (doubts < ends[texts])])
         if not len(texts):
             return numbers, self._entries
         slots = [np.arange(begins[k], ends[k]) for k in texts]

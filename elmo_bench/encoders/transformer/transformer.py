@@ -111,17 +111,9 @@ class Transformer(nn.Module):
             self.pooling = pooling or ("last" if is_decoder else "first")
             self.subwords = Subwords(tokenizer, self.pooling)
         # A decoder's first piece has read nothing, or was trained so.
-        sums_up_first = bool(special.before) and not is_decoder
-        self.windows = Windows(
-            self.subwords,
-            special,
-            self.window,
-            pad,
-            self.causal,
-            sums_up_first,
-            (prompt or "").strip(" "),
-            repeat,
-        )
+        summary, before = bool(special.before) and not is_decoder, (prompt or "").strip(" ")
+        sizes = self.window, pad, self.causal, summary, before, repeat
+        self.windows = Windows(self.subwords, special, *sizes)
         self.eval()
 
     @torch.no_grad()

@@ -5,7 +5,7 @@ read in one sequence; if it is longer than a window, but the first text takes at
 the first text is in each window.
 
 Axes: B batch, T tokens (words), W windows of a sentence, S pieces of a window with its special
-tokens, N words in the order in which they are read, K pieces, X windows of all sentences.
+tokens, N words and special tokens in the order in which they are read, K their pieces, X windows.
 """
 
 from collections.abc import Sequence
@@ -51,32 +51,29 @@ class Special(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The words that are read of each sentence. The first ones are only context: a prompt, and all
-    copies of the sentence but the last.
+    """Where each sentence is among all that is read: special tokens, a summary, what is only
+    context (a prompt, all copies of the sentence but the last), the sentence, special tokens.
     """
 
-    begins: Int[np.ndarray, " B"]  # first word
+    begins: Int[np.ndarray, " B"]
     ends: Int[np.ndarray, " B"]
-    context: Int[np.ndarray, " B"]  # number of words that are only context
-    stays: Int[np.ndarray, " B"]  # number of words that are in each window if there is room
-    marked: Bool[np.ndarray, " B"]  # whether the sentence begins with a summary, which is no word
-    breaks: Int[np.ndarray, " breaks"]  # words between two texts
+    stays: Int[np.ndarray, " B"]  # what is before is in each window, ...
+    may_stay: Int[np.ndarray, " B"]  # ... and what is before here if it takes up to half of it
+    marked: Bool[np.ndarray, " B"]  # whether there is a summary, which has no pieces
+    breaks: Int[np.ndarray, " breaks"]  # special tokens between two texts
 
 
 class Cut(NamedTuple):
-    """The windows of all sentences: the pieces that are in each window of a sentence, and a part of
-    the others.
+    """The windows of all sentences. Each has three parts: what is in each window of its sentence, a
+    part of what slides, and special tokens.
     """
 
     row: Int[np.ndarray, " X"]  # the sentence
     number: Int[np.ndarray, " X"]  # among the windows of the sentence
-    is_last: Bool[np.ndarray, " X"]
-    first: Int[np.ndarray, " X"]  # the sentence's first piece
-    fixed: Int[np.ndarray, " X"]  # so many pieces are in each window
-    begin: Int[np.ndarray, " X"]  # the part's first piece
-    length: Int[np.ndarray, " X"]
-    low: Int[np.ndarray, " X"]  # the vectors of the part's pieces count from here ...
-    high: Int[np.ndarray, " X"]  # ... up to here
+    summary: Float[np.ndarray, " X"]  # weight in the sentence's summary
+    # Of each part: its first piece and where that is in the window, how many pieces it has, and
+    # from where to where their vectors count.
+    parts: Int[np.ndarray, "5 3 X"]
 
 
 @dataclass
@@ -98,8 +95,9 @@ class Windows:
     repeat: int  # how often a sentence is read; the last copy has its vectors
 
     def __post_init__(self) -> None:
-        self._between = self.subwords.special(self.special.between)
-        self._room = self.size - len(self.special.before) - len(self.special.after)
+        before, between, after, _ = self.special
+        self._special = [*map(self.subwords.special, (before, between, after, []))]
+        self._room = self.size - len(before) - len(after)
         self._prompt = [self.prompt] if self.prompt else []
         if self.prompt:
             self.subwords.learn(self.prompt)
@@ -113,128 +111,126 @@ class Windows:
     def split(self, sentences: Sequence[Sequence[str]]) -> Pieces:
         """Return the pieces of a batch, in the windows that the model will read."""
         words, rows = self._read(sentences)
-        begins = np.sort(np.concatenate([rows.begins, rows.breaks + 1]))
-        ends = np.sort(np.concatenate([rows.ends, rows.breaks]))
+        begins = np.sort(np.concatenate([rows.begins + 1 + rows.marked, rows.breaks + 1]))
+        ends = np.sort(np.concatenate([rows.ends - 1, rows.breaks]))
         numbers, entries = self.subwords(words, begins, ends)
-        numbers[rows.breaks] = self._between
+        places = rows.begins, rows.breaks, rows.ends - 1, rows.begins[rows.marked] + 1
+        for place, number in zip(places, self._special, strict=True):
+            numbers[place] = number
         counts = entries.counts[numbers]
-        # Where a word is in its sentence; below 0 it is context.
-        size = rows.ends - rows.begins
-        position = np.arange(len(words)) - np.repeat(rows.begins + rows.context, size)
         piece = ragged(entries.starts[numbers], counts)
-        shares = entries.shares[piece] * np.repeat(position >= 0, counts)
-        word = np.repeat(position + np.repeat(rows.marked, size), counts)
-        pieces = [entries.ids[piece], word, shares, self._kinds(rows, counts)]
+        lengths, sizes = np.array([*map(len, sentences)], np.int64), rows.ends - rows.begins
+        # Where a word is in its sentence; what is before its words is context.
+        position = np.arange(len(words)) - np.repeat(rows.ends - 1 - lengths, sizes)
+        shares = entries.shares[piece] * np.repeat(
+            position >= np.repeat(rows.marked, sizes), counts
+        )
+        kinds = np.repeat(self._kinds(rows, len(words)), counts)
+        pieces = [entries.ids[piece], np.repeat(position, counts), shares, kinds]
         cut = self._cut(np.concatenate([[0], np.cumsum(counts)]), rows)
-        arrays = self._lay_out(pieces, rows, cut)
-        lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64)
-        mask = torch.arange(int(lengths.max()) if len(lengths) else 0) < lengths[:, None]
-        return Pieces._make([*map(torch.from_numpy, arrays), mask])
+        arrays = self._lay_out(pieces, cut, rows)
+        mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        return Pieces._make(map(torch.from_numpy, [*arrays, mask]))
 
     def _read(self, sentences: Sequence[Sequence[str]]) -> tuple[list[str], Rows]:
-        """Return all words that are read, one sentence after another, and what they are."""
+        """Return all that is read, one sentence after another, and where what is."""
         marked = np.array([len(each) > 0 and each[0] == SUMMARY for each in sentences], bool)
-        read, stays = [*sentences], np.full(len(sentences), len(self._prompt))
-        is_plain = not self.prompt and self.repeat == 1
-        for row in np.flatnonzero(marked).tolist() if is_plain else range(len(read)):
-            read[row], stays[row] = self._sequence(sentences[row], bool(marked[row]))
-        words = [*chain.from_iterable(read)]
-        size = np.array([*map(len, read)], np.int64)
-        lengths = np.array([*map(len, sentences)], np.int64)
-        ends = np.cumsum(size)
-        inside = (range(ends[row] - size[row], ends[row]) for row in np.flatnonzero(marked))
-        breaks = [k for k in chain.from_iterable(inside) if words[k] == BREAK]
-        context = size - (lengths - marked)
-        return words, Rows(
-            ends - size, ends, context, stays, marked, np.array(breaks, dtype=np.int64)
-        )
-
-    def _sequence(self, sentence: Sequence[str], is_marked: bool) -> tuple[list[str], int]:
-        """Return the words that are read of a sentence, and how many are to stay in each window."""
-        text = [*sentence[int(is_marked) :]]
-        breaks = text.count(BREAK) if is_marked else 0
-        if breaks > 1:
+        read = sentences
+        if self.prompt or self.repeat > 1:
+            read = [self._copies(*each) for each in zip(sentences, marked.tolist(), strict=True)]
+        edge = ("a",)  # in place of special tokens
+        words = [*chain.from_iterable(chain(edge, each, edge) for each in read)]
+        size = np.array([len(each) + 2 for each in read], np.int64)
+        begins = np.cumsum(size) - size
+        places = (range(begins[k], begins[k] + size[k]) for k in np.flatnonzero(marked))
+        breaks = np.array([k for k in chain(*places) if words[k] == BREAK], np.int64)
+        row = np.searchsorted(begins, breaks, side="right") - 1
+        if (texts := np.bincount(row).max(initial=0) // self.repeat + 1) > 2:
             raise ValueError(
-                f"a sentence joins {breaks + 1} texts, but a transformer reads at most two in one "
+                f"a sentence joins {texts} texts, but a transformer reads at most two in one "
                 "sequence: join fewer"
             )
-        copy = [*text, BREAK] if breaks else text
-        before = [*self._prompt, *copy * (self.repeat - 1)]
-        first = text.index(BREAK) + 1 if breaks and self.repeat == 1 else 0
-        return [*before, *text], len(self._prompt) + first
+        stays = begins + 1 + marked + len(self._prompt)
+        may_stay = stays.copy()
+        if self.repeat == 1:
+            may_stay[row] = breaks + 1
+        return words, Rows(begins, begins + size, stays, may_stay, marked, breaks)
+
+    def _copies(self, sentence: Sequence[str], is_marked: bool) -> list[str]:
+        """Return a sentence with what is read before it: a prompt, and copies of it."""
+        mark, text = [*sentence[: int(is_marked)]], [*sentence[int(is_marked) :]]
+        copy = [*text, BREAK] if is_marked and BREAK in text else text
+        return [*mark, *self._prompt, *copy * (self.repeat - 1), *text]
+
+    def _kinds(self, rows: Rows, size: int) -> Int[np.ndarray, " N"]:
+        """Return the token types of all that is read; 0 unless it is of a pair of texts."""
+        if not len(rows.breaks) or not any(self.special.kinds):
+            return np.zeros(size, np.int64)
+        breaks = np.searchsorted(rows.breaks, np.arange(size + 1))  # so many before each
+        sizes, in_row = rows.ends - rows.begins, breaks[rows.ends] - breaks[rows.begins]
+        text = breaks[:-1] - np.repeat(breaks[rows.begins], sizes)
+        kinds = np.array(self.special.kinds)[1 + 2 * (text % 2)]
+        kinds[rows.begins], kinds[rows.breaks], kinds[rows.ends - 1] = self.special.kinds[::2]
+        return kinds * np.repeat(in_row > 0, sizes)
 
     def _cut(self, totals: Int[np.ndarray, " N1"], rows: Rows) -> Cut:
-        """Cut sentences into windows, given the number of pieces before each word."""
+        """Cut sentences into windows, given the number of pieces before all that is read."""
+        after, special = len(self.special.after), self.size - self._room
         first, total = totals[rows.begins], totals[rows.ends] - totals[rows.begins]
-        prompt = np.minimum(rows.begins + len(self._prompt), rows.ends)
-        stays, prompt = totals[rows.begins + rows.stays] - first, totals[prompt] - first
-        fixed = np.where(stays <= self._room // 2, stays, prompt) * (total > self._room)
-        is_read = total + rows.marked * (self.size - self._room) > 0
-        room, total = self._room - fixed, total - fixed
+        fixed, may = totals[rows.stays] - first, totals[rows.may_stay] - first
+        fits = (total > self.size) & (may - special + after <= self._room // 2)
+        fixed = np.where(fits, may, fixed)
+        room, slides = self.size - after - fixed, total - after - fixed
         overlap = room // 2
-        more = -(-(total - room) // (room - overlap))  # windows after the first one
-        count = np.where(is_read, 1 + np.maximum(more, 0), 0)
+        count = 1 + np.maximum(-(-(slides - room) // (room - overlap)), 0)
+        count = np.where(total > special * ~rows.marked, count, 0)
         row, number = np.repeat(np.arange(len(count)), count), ragged(0 * count, count)
-        first, fixed, room, total, overlap = (a[row] for a in (first, fixed, room, total, overlap))
-        begin, is_last = number * (room - overlap), number == count[row] - 1
-        length = np.minimum(room, total - begin)
+        first, total, fixed, room, slides, overlap, count = (
+            each[row] for each in (first, total, fixed, room, slides, overlap, count)
+        )
+        begin, is_last = number * (room - overlap), number == count - 1
+        length, none = np.minimum(room, slides - begin), 0 * row
         # Where two windows overlap, the later one counts from here on.
         later = overlap if self.left_only else overlap - overlap // 2
-        low = np.where(number > 0, later, 0)
-        high = np.where(is_last, length, room - overlap + later)
-        return Cut(row, number, is_last, first, fixed, first + fixed + begin, length, low, high)
+        parts = (
+            (first, first + fixed + begin, first + total - after),
+            (none, fixed, fixed + length),
+            (fixed, length, none + after),
+            (none, np.where(number > 0, later, 0), none),
+            (fixed * (number == 0), np.where(is_last, length, room - overlap + later), none),
+        )
+        summary = 1 / count if self.sums_up_first else is_last.astype(float)
+        return Cut(row, number, summary, np.array(parts))
 
-    def _kinds(self, rows: Rows, counts: Int[np.ndarray, " N"]) -> Int[np.ndarray, " K"]:
-        """Return the token type of each piece, with `counts` of each word."""
-        is_break = np.zeros(len(counts) + 1, np.int64)
-        is_break[rows.breaks + 1] = 1
-        breaks = np.cumsum(is_break)  # before each word
-        text = breaks[:-1] - np.repeat(breaks[rows.begins], rows.ends - rows.begins)
-        kinds = np.array(self.special.kinds)[1 + 2 * (text % 2)]
-        kinds[rows.breaks] = self.special.kinds[2]
-        return np.repeat(kinds, counts)
-
-    def _lay_out(self, pieces: list[np.ndarray], rows: Rows, cut: Cut) -> list[np.ndarray]:
+    def _lay_out(self, pieces: list[np.ndarray], cut: Cut, rows: Rows) -> list[np.ndarray]:
         """Return all fields of `Pieces` but the mask, from each piece's id, word, share and token
         type.
         """
-        before, after = self.special.before, self.special.after
-        size = len(before) + cut.fixed + cut.length + len(after)
+        size = cut.parts[2].sum(0)
         shape = len(rows.begins), cut.number.max(initial=-1) + 1, size.max(initial=0)
-        at = (cut.row * shape[1] + cut.number) * shape[2]  # a window's first piece among B W S
-        # The pieces that are in each window, and the part of the others; which of both are read.
-        source = np.concatenate([cut.first, cut.begin])
-        target = np.concatenate([at, at + cut.fixed]) + len(before)
-        length = np.concatenate([cut.fixed, cut.length])
-        low = np.concatenate([0 * cut.fixed, cut.low])
-        high = np.concatenate([cut.fixed * (cut.number == 0), cut.high])
-        every = ragged(target, length), ragged(source, length)
+        source, target, length, low, high = cut.parts
+        target = target + (cut.row * shape[1] + cut.number) * shape[2]
+        slot, piece = ragged(target, length), ragged(source, length)
         read = ragged(target + low, high - low), ragged(source + low, high - low)
-        fills = (self.pad, every), (0, read), (0, read), (0, every)
+        fills = (self.pad, slot, piece), (0, *read), (0, *read), (0, slot, piece)
         laid = []
-        for values, (fill, (slots, places)) in zip(pieces, fills, strict=True):
-            laid.append(np.full(shape, fill, values.dtype).reshape(-1))
-            laid[-1][slots] = values[places]
-        has_pair = np.zeros(len(rows.begins), bool)
-        has_pair[np.searchsorted(rows.begins, rows.breaks, side="right") - 1] = True
-        kind = has_pair[cut.row, None] * np.array(self.special.kinds)
-        for begin, tokens, number in ((at, before, 0), (at + size - len(after), after, -1)):
-            slots = begin[:, None] + np.arange(len(tokens))
-            laid[0][slots], laid[3][slots] = tokens, kind[:, [number]]
+        for values, (fill, slots, places) in zip(pieces, fills, strict=True):
+            laid.append(np.full(shape, fill, values.dtype))
+            laid[-1].reshape(-1)[slots] = values[places]
         sizes, summaries = np.zeros(shape[:2], np.int64), np.zeros(shape[:2], np.float32)
         sizes[cut.row, cut.number] = size
-        weight = 1 / np.bincount(cut.row)[cut.row] if self.sums_up_first else cut.is_last
-        summaries[cut.row, cut.number] = rows.marked[cut.row] * weight
-        ids, words, shares, kinds = (each.reshape(shape) for each in laid)
+        summaries[cut.row, cut.number] = rows.marked[cut.row] * cut.summary
+        ids, words, shares, kinds = laid
         return [ids, sizes, words, shares, summaries, kinds]
 
 
-def ragged(starts: Int[np.ndarray, " X"], counts: Int[np.ndarray, " X"]) -> Int[np.ndarray, " K"]:
+def ragged(starts: Int[np.ndarray, "*X"], counts: Int[np.ndarray, "*X"]) -> Int[np.ndarray, " K"]:
     """Count up from each start, so many numbers.
 
     >>> ragged(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
+    starts, counts = starts.ravel(), counts.ravel()
     return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
 
