@@ -41,12 +41,11 @@ def read(path: Path) -> Iterator[Example]:
     not a tree with one root, and the errors of `sentences.read`.
     """
     for example in sentences.read(path, ARC):
-        heads = [int(head) if head.isdecimal() else -1 for head, _ in example.gold]
-        if not (0 <= min(heads) <= max(heads) <= len(heads) and is_tree(heads)):
+        heads = [head for head, _ in example.gold]
+        if not (all(map(str.isdecimal, heads)) and is_tree([*map(int, heads)])):
             raise ValueError(
-                f"{example.source}: the heads of this sentence (column 7), "
-                f"{' '.join(head for head, _ in example.gold)}, are no tree: one word must have "
-                "head 0, and from each word the heads must lead to it"
+                f"{example.source}: the heads of this sentence (column 7), {' '.join(heads)}, are "
+                "no tree: one word must have head 0, and from each word the heads must lead to it"
             )
         yield example
 
@@ -60,18 +59,12 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def render(example: Example, prediction: Sequence[Cells]) -> dict[str, Any]:
-    """Return the JSON record of a prediction, `{"tokens": ..., "heads": ..., "relations": ...}`; a
-    head is a word from 1, or 0 for the root.
-    """
+    """Return the JSON record of a prediction, `{"tokens": ..., "heads": ..., "relations": ...}`."""
     heads, names = zip(*prediction, strict=True)
     return {"tokens": list(example.words), "heads": [*map(int, heads)], "relations": names}
 
 
-class ArcScores(NamedTuple):
-    """The scores of each head of a word, and of each relation to each head."""
-
-    heads: Float[Tensor, "B T N"]
-    relations: Float[Tensor, "B T N K"]
+ArcScores = tuple[Float[Tensor, "B T N"], Float[Tensor, "B T N K"]]  # of heads, of relations
 
 
 class Biaffine(nn.Module):
@@ -128,17 +121,17 @@ class BiaffineParser(nn.Module):
         possible = F.pad(batch.tokens.mask, (1, 0), value=True)[:, None]
         itself = torch.ones_like(scores[0], dtype=torch.bool).triu(1).tril(1)
         scores = scores.masked_fill(~possible | itself, torch.finfo(scores.dtype).min)
-        return ArcScores(scores, self.relations(words, heads))
+        return scores, self.relations(words, heads)
 
     def loss(self, scores: ArcScores, batch: Batch) -> Float[Tensor, ""]:
         """Return the negative log-likelihood of heads and of relations to the gold heads, summed
         over words; the mean over sentences.
         """
         heads = batch.heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, len(self.labels))
-        relations = scores.relations.gather(2, heads)[:, :, 0]
+        relations = scores[1].gather(2, heads)[:, :, 0]
         losses = [
             F.cross_entropy(x.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")
-            for x, gold in ((scores.heads, batch.heads), (relations, batch.relations))
+            for x, gold in ((scores[0], batch.heads), (relations, batch.relations))
         ]
         return torch.stack(losses).sum() / len(batch.heads)
 
@@ -146,10 +139,10 @@ class BiaffineParser(nn.Module):
         """Return the best tree of each sentence, with the best relation of each of its arcs; the
         root's is `root`, and no other.
         """
-        relations = scores.relations.clone()
+        relations = scores[1].clone()
         relations[..., self.labels.index(ROOT)] = -torch.inf
         names = relations.argmax(-1).tolist()
-        logits = scores.heads.detach().log_softmax(-1).cpu().numpy()
+        logits = scores[0].detach().log_softmax(-1).cpu().numpy()
         trees: list[list[Cells]] = []
         for row, best, length in zip(logits, names, batch.tokens.lengths, strict=True):
             arcs = enumerate(best_tree(row[:length, : length + 1]))

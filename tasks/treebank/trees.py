@@ -10,12 +10,12 @@ from jaxtyping import Float, Int
 
 
 def is_tree(heads: Sequence[int]) -> bool:
-    """Whether all words hang on one word, whose head is 0.
+    """Whether heads, from 1 and 0 for the root, are a tree with one word below the root.
 
-    >>> is_tree([2, 0, 2]), is_tree([0, 0]), is_tree([2, 1, 0])
-    (True, False, False)
+    >>> is_tree([2, 0, 2]), is_tree([0, 0]), is_tree([2, 1, 0]), is_tree([0, 3])
+    (True, False, False, False)
     """
-    return not _ends(heads).any() and [*heads].count(0) == 1
+    return max(heads) <= len(heads) and not _ends(heads).any() and [*heads].count(0) == 1
 
 
 def _ends(heads: Sequence[int]) -> Int[np.ndarray, " N"]:

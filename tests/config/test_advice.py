@@ -45,7 +45,10 @@ def said(arguments: list[str]) -> str:
         ("bilm=small", "bilm is a setting of job=pretrain: add that to the command"),
         ("+seed=3", "Either remove + prefix: 'seed=3'"),
         ("seed=1,2", "Ambiguous value for argument 'seed=1,2'"),
-        ("task=net", "Could not find 'task/net'; the options are coref, ner, snli, squad, srl, s"),
+        (
+            "task=net",
+            "Could not find 'task/net'; the options are classify, coref, ner, parse, pos,",
+        ),
         ("vocab.vectors=~/v.txt", "leave: 'vocab.vectors=\"~/v.txt\"'"),
         ("elmo.mix=[0,1", "elmo.mix=[0,1 cannot be read: a list is [a,b]"),
         ("=3", "=3 has no key: write KEY=3"),

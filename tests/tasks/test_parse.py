@@ -90,7 +90,7 @@ def test_only_the_root_is_root_and_what_is_decoded_is_a_tree(tmp_path):
     model, _, batch = built(cfg, examples)
     with torch.no_grad():
         scores = model(batch)
-        scores.relations[..., model.labels.index("root")] += 100
+        scores[1][..., model.labels.index("root")] += 100
         for arcs in model.decode(scores, batch):
             assert is_tree([int(head) for head, _ in arcs])
             assert all((head == "0") == (relation == "root") for head, relation in arcs)
