@@ -229,20 +229,16 @@ def average(report: Report) -> Grid:
         found = [[one[column] for one in group if column in one] for group in groups.values()]
         if len(groups) > 1 and [*map(len, found)] == [*map(len, groups.values())]:
             mean = fmean(fmean(cell.mean for cell in group) for group in found)
-            rows.append([labels.columns[column], points(mean), *_averaged(found)])
+            every = [[cell.comparison for cell in group] for group in found]
+            tests = [[each.test for each in group if each and each.test] for group in every]
+            shown = [""] * len(TESTED)
+            if [*map(len, tests)] == [*map(len, found)]:
+                test = averaged(tests)
+                shown = tested(Comparison(test.difference, None, test))
+            rows.append([labels.columns[column], points(mean), *shown])
     heads, about = [labels.axes, "mean", *TESTED], ABOUT_MEAN.format(len(groups))
     grid = Grid(title(report, "percent: mean over corpora"), heads, rows, 1, about)
     return without(grid, {c for c in range(2, len(heads)) if not any(row[c] for row in rows)})
-
-
-def _averaged(groups: Sequence[Sequence[Cell]]) -> list[str]:
-    """Return the figures of the mean difference for the columns of TESTED, if all are tested."""
-    tests = [[one.comparison.test for one in group if one.comparison] for group in groups]
-    whole = [[test for test in group if test] for group in tests]
-    if not all(whole) or [*map(len, whole)] != [*map(len, groups)]:
-        return [""] * len(TESTED)
-    test = averaged(whole)
-    return tested(Comparison(test.difference, None, test))
 
 
 def tested(comparison: Comparison) -> list[str]:

@@ -95,20 +95,18 @@ def compare(
 def averaged(groups: Sequence[Sequence[Test]]) -> Test:
     """Return the test of the mean over corpora, which have independent examples and runs.
 
-    The corpora of a group, on which the same models were tested, count as one. Their errors are
-    averaged as if they were equal, and so never too small.
+    The corpora of a group, on which the same models were tested, count as one; their errors are
+    averaged (root mean square) as if they rose and fell together.
     """
     difference = fmean(fmean(test.difference for test in group) for group in groups)
+    tests = [test for group in groups for test in group]
+    sizes = [len(group) for group in groups for _ in group]
     parts = [
-        [
-            ((fmean(s.error for s in each) / len(groups)) ** 2, min(s.freedom for s in each))
-            for each in zip(*(test.scales for test in group), strict=False)
-        ]
-        for group in groups
+        [((s.error / len(groups)) ** 2 / size, s.freedom / size) for s in test.scales]
+        for test, size in zip(tests, sizes, strict=True)
     ]
     scales = tuple(_scale(*each) for each in zip(*parts, strict=False))
-    tests, half = [test for group in groups for test in group], reach(scales, LEVEL)
-    most = max(test.most for test in tests)
+    half, most = reach(scales, LEVEL), max(test.most for test in tests)
     return tests[0]._replace(
         difference=difference,
         scales=scales,

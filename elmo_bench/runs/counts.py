@@ -1,11 +1,11 @@
 """`counts/SPLIT.npz`: the counts of a run's metric for each example, and the score that their sums
 give.
 
-A score is the mean over S scores. One of them is F1, the harmonic mean of two ratios, given by four
-counts: numerator and denominator of recall, then of precision (accuracy has the same ratio twice).
-Or it is a correlation, given by six moments of x, what is right, and y, what is predicted: the sums
-of 1, x, y, xx, yy, xy, for each of K variables, one by one (K is 1 but for the correlation of
-labels: one variable a label, 0 or 1). Its covariances are added up, and so are its variances.
+A figure is the mean over S scores. One of them is F1, given by four counts: numerator and
+denominator of recall, then of precision (accuracy has the same ratio twice). Or it is a correlation
+of x, what is right, with y, what is predicted, given by six moments, the sums of 1, x, y, xx, yy,
+xy, of each of K variables (each label is one, 0 or 1; else K is 1), whose covariances and variances
+are added up.
 
 Axes: N examples, S scores, M = 4 or 6K, *P any leading axes.
 """
@@ -23,7 +23,7 @@ from jaxtyping import Float, Int, UInt
 from elmo_bench.files import read_arrays
 
 F1, MOMENTS = 4, 6  # numbers of an example, of a score of each kind
-ROUNDING = 1e-12  # share of a sum of squares
+ROUNDING = 1e-12  # a smaller share of the sum of squares is no variance
 
 
 class Counts(NamedTuple):
@@ -46,7 +46,9 @@ def figure(sums: Float[np.ndarray, "*P S M"]) -> Float[np.ndarray, "*P"]:
         scores = _ratio(2 * recall * precision, recall + precision)
     else:
         n, x, y, xx, yy, xy = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, MOMENTS), -1, 0)
-        varied = _variance(n, x, xx) * _variance(n, y, yy)
+        of_x, of_y = ((n * aa - a * a).sum(-1) for a, aa in ((x, xx), (y, yy)))
+        least = [ROUNDING * (n * aa).sum(-1) for aa in (xx, yy)]
+        varied = np.where((of_x > least[0]) & (of_y > least[1]), of_x * of_y, 0.0)
         scores = _ratio((n * xy - x * y).sum(-1), np.sqrt(varied))
     return np.asarray(scores.sum(-1) / max(scores.shape[-1], 1))
 
@@ -55,15 +57,6 @@ def _ratio(
     part: Float[np.ndarray, "*P"], whole: Float[np.ndarray, "*P"]
 ) -> Float[np.ndarray, "*P"]:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
-
-
-def _variance(
-    n: Float[np.ndarray, "*P K"], x: Float[np.ndarray, "*P K"], xx: Float[np.ndarray, "*P K"]
-) -> Float[np.ndarray, "*P"]:
-    """Return n² times the variance; 0 if that is only rounding."""
-    whole = (n * xx).sum(-1)
-    variance = whole - (x * x).sum(-1)
-    return np.where(variance > ROUNDING * whole, variance, 0.0)
 
 
 def counted(path: Path) -> list[str]:

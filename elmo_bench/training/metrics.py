@@ -238,11 +238,19 @@ class Correlations(Metric):
 
     def update(self, predicted: Sequence[float], gold: Sequence[float]) -> None:
         """Add the pairs of a batch."""
-        self.pairs.append(_pairs(predicted, gold).to(self.device))
+        pairs = torch.tensor([[*predicted], [*gold]], dtype=torch.double)
+        self.pairs.append(pairs.T.to(self.device))
 
     def by_example(self, predicted: Sequence[float], gold: Sequence[float]) -> ByExample:
         """Return the moments of each example for all scores."""
-        return _moments(_pairs(predicted, gold))
+        y, x = (torch.tensor([*side], dtype=torch.double) for side in (predicted, gold))
+        # Moments of numbers far from 0 lose digits; gold's first number is the same for all runs.
+        sides = {"pearson": (x - x[:1], y - x[:1]), "spearman": (_ranks(x), _ranks(y))}
+        rows = {
+            name: torch.stack([x**0, x, y, x * x, y * y, x * y], -1)[:, None]
+            for name, (x, y) in sides.items()
+        }
+        return rows | {"pearson_spearman": torch.cat([*rows.values()], 1)}
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `pearson`, `spearman` (equal numbers have their mean rank), and their mean as
@@ -250,23 +258,7 @@ class Correlations(Metric):
         -1 to 1, and 0 where all numbers of a side are equal or there is none.
         """
         pairs = dim_zero_cat(self.pairs) if len(self.pairs) else torch.zeros(1, 2)
-        return _scores(_moments(pairs))
-
-
-def _pairs(predicted: Sequence[float], gold: Sequence[float]) -> Float[Tensor, "N 2"]:
-    return torch.tensor([*zip(gold, predicted, strict=True)], dtype=torch.double).view(-1, 2)
-
-
-def _moments(pairs: Float[Tensor, "N 2"]) -> ByExample:
-    # Moments of numbers far from 0 lose digits; gold's first number is the same for all runs.
-    near = _moments_of(*(pairs - pairs[:1, :1]).unbind(1))
-    of_ranks = _moments_of(*map(_ranks, pairs.unbind(1)))
-    both = torch.cat([near, of_ranks], 1)
-    return {"pearson": near, "spearman": of_ranks, "pearson_spearman": both}
-
-
-def _moments_of(x: Float[Tensor, " N"], y: Float[Tensor, " N"]) -> Float[Tensor, "N 1 6"]:
-    return torch.stack([torch.ones_like(x), x, y, x * x, y * y, x * y], -1)[:, None]
+        return _scores(self.by_example(*pairs.T.tolist()))
 
 
 def _ranks(values: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
@@ -277,7 +269,5 @@ def _ranks(values: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
 
 def _scores(rows: ByExample) -> dict[str, Tensor]:
     """Return what rows of examples, or of their sum, add up to."""
-    return {
-        name: torch.as_tensor(figure(each.sum(0).cpu().numpy())).to(each.device)
-        for name, each in rows.items()
-    }
+    sums = {name: each.sum(0).cpu().numpy() for name, each in rows.items()}
+    return {name: torch.as_tensor(figure(each)) for name, each in sums.items()}

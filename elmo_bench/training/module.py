@@ -247,7 +247,7 @@ class TaskModule(pl.LightningModule):
 
     def _log_metric(self, split: str) -> None:
         values = self.metrics[split].compute()
-        figures = {f"{split}/{name}": value.float() for name, value in values.items()}
+        figures = {f"{split}/{name}": one.float().to(self.device) for name, one in values.items()}
         if self.monitor in figures and not figures[self.monitor].isfinite():
             raise FloatingPointError(
                 f"{self.monitor} is {figures[self.monitor].item()}, so no epoch is the best: the "

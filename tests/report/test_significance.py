@@ -134,7 +134,7 @@ def test_the_mean_over_corpora():
     assert mean.scales[0].freedom > max(test.scales[0].freedom for test in (one, two))
     same = averaged([[one, one]])
     assert (same.p, *same.interval) == pytest.approx((one.p, *one.interval))
-    assert averaged([[one, two]]).scales[0].error == pytest.approx(sum(errors) / 2)
+    assert averaged([[one, two]]).scales[0].error == pytest.approx(math.hypot(*errors) / 2**0.5)
     settings = setting, Setting("pearson", runs=(5, 5), skill=0.3, taste=1.0)
     ps = [
         averaged([[compare(*pair(each, 2 * seed + k))] for k, each in enumerate(settings)]).p
