@@ -19,6 +19,7 @@ from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_sto
 from elmo_bench.files import watched
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab
+from elmo_bench.text.overlap import in_text, in_training
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 
@@ -90,11 +91,13 @@ def data(
 
 
 def overlap(cfg: DictConfig, data: TaskData) -> dict[str, dict[str, list[int]]]:
-    """Count the examples that also stand in training or in the text of `cfg.text`."""
-    if not cfg.get("text"):
-        return data.overlap()
-    text = watched(inputs.sentences(cfg, "train"), "text.files.train, sentences")
-    return data.overlap(text)
+    """Count the examples that also stand in training, or in the text of `cfg.text`."""
+    splits = {split: [each.sentences for each in part] for split, part in data.examples.items()}
+    counts = {"training": in_training(splits)}
+    if cfg.get("text"):
+        text = watched(inputs.sentences(cfg, "train"), "text.files.train, sentences")
+        counts["text"], counts["n-grams"] = in_text(splits, text)
+    return counts
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:

@@ -190,9 +190,10 @@ def _overlaps(report: Report) -> list[str]:
     """Return notes on examples that stand elsewhere, too: of each corpus, those of the run with
     most, since runs may have read a part of it.
     """
-    most: dict[Hashable, Overlap] = defaultdict(dict)  # by corpus
+    titles = task_titles(report.runs)
+    most: dict[str, Overlap] = defaultdict(dict)  # by corpus
     for run in report.runs:
-        kinds = most[run.settings.get("data.name", run.task)]
+        kinds = most[f"{titles[run.task]} ({run.settings.get('data.name', 'a corpus')})"]
         for kind, counts in run.overlap.items():
             if (found := counts.get(report.split)) and found[0]:
                 known = kinds.setdefault(kind, {}).get(report.split, found)

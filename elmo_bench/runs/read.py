@@ -161,17 +161,16 @@ def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
     return figures
 
 
-def overlap_lines(overlap: Overlap, splits: Sequence[str] = ("dev", "test")) -> list[str]:
+def overlap_lines(overlap: Overlap) -> list[str]:
     """Return a sentence for each count of examples that stand elsewhere, too.
 
-    >>> overlap_lines({"training": {"dev": [16, 1043], "test": [0, 9]}}, ["dev"])
+    >>> overlap_lines({"training": {"dev": [16, 1043]}})
     ['16 of 1,043 dev examples (1.5 %) also stand in training']
     """
     return [
         f"{count:,} of {total:,} {split} examples ({100 * count / max(1, total):.1f} %) {words}"
         for kind, words in STANDS.items()
         for split, (count, total) in overlap.get(kind, {}).items()
-        if split in splits
     ]
 
 

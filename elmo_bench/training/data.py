@@ -3,7 +3,7 @@
 import itertools
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from elmo_bench.elmo import Layers
 from elmo_bench.encoders import LayerMemory, LayerStore, word_rows
 from elmo_bench.nn import Backbone, Tokens
-from elmo_bench.text import Vocab, overlap, types
+from elmo_bench.text import Vocab, types
 
 from .batches import LengthBatches, Loader
 from .log import is_first, tell_of_zeros
@@ -103,17 +103,6 @@ class TaskData(pl.LightningDataModule):
     def sentences(self, split: str) -> Iterator[Sequence[str]]:
         """Return all sentences of a split's examples."""
         return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
-
-    def overlap(self, text: Iterable[Sequence[str]] | None = None) -> dict[str, overlap.Counts]:
-        """Count the examples of the other splits that also stand in training and in a text, by how
-        they do, as `overlap_lines` says it.
-        """
-        splits = {split: [e.sentences for e in part] for split, part in self.examples.items()}
-        counts = {"training": overlap.in_training(splits)}
-        if text is not None:
-            del splits["train"]
-            counts["text"], counts["n-grams"] = overlap.in_text(splits, text)
-        return counts
 
     def feed(self, backbone: Backbone, store: LayerStore | LayerMemory | None = None) -> None:
         """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the

@@ -155,17 +155,12 @@ class TaskModule(pl.LightningModule):
 
     def _halve(self, error: torch.OutOfMemoryError) -> None:
         """Have batches read in twice as many parts; raises MemoryError where this cannot help."""
-        trainer, advice = self.trainer, "lower fit.batch_size or fit.batch_tokens"
+        trainer, said = self.trainer, f"no room for {counted_noun(self.count, 'example')} at once"
         has_others = trainer.world_size > 1 or trainer.accumulate_grad_batches > 1
-        if self.parts >= self.count or has_others:
-            why = "; it is not halved with several devices or trainer.accumulate_grad_batches"
-            raise MemoryError(
-                f"a batch of {counted_noun(self.count, 'example')} is too large{why * has_others}: "
-                f"{advice} ({str(error).partition(chr(10))[0]})"
-            ) from error
+        if has_others or self.parts >= self.count:
+            raise MemoryError(f"{said}: lower fit.batch_size or fit.batch_tokens") from error
         self.parts *= 2
-        said = "too little memory for %s: each batch is read in %d parts, to the same steps; %s"
-        log.warning(said, counted_noun(self.count, "example"), self.parts, f"{advice} to be faster")
+        log.warning("%s: batches are read in %d parts, to the same steps", said, self.parts)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         for mean, count in self.losses:

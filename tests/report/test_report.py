@@ -115,7 +115,7 @@ def test_examples_that_stand_in_training_are_named(tmp_path):
         more = {"overlap": counts}
         result(tmp_path / str(number), 0.5, number, more=more, data_name=name, elmo_mix=number)
     said = report(collect([tmp_path]), ["data.name"], ["elmo.mix"]).notes
-    assert said == ["sample: 11 of 500 test examples (2.2 %) also stand in training"]
+    assert said == ["ner (sample): 11 of 500 test examples (2.2 %) also stand in training"]
     (tmp_path / "2" / "result.json").write_text(
         (tmp_path / "2" / "result.json").read_text().replace("[0, 500]", "[0]")
     )

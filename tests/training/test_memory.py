@@ -89,7 +89,7 @@ def test_the_gradient_of_parts_is_that_of_the_whole(tmp_path_factory, caplog, ta
     assert built.module.parts == 2**times
     said = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(said) == times
-    assert "7 examples: each batch is read in 2 parts" in said[0]
+    assert "7 examples at once: batches are read in 2 parts" in said[0]
 
 
 def test_the_loss_of_parts_is_that_of_the_whole(tmp_path_factory):
@@ -104,7 +104,7 @@ def test_the_loss_of_parts_is_that_of_the_whole(tmp_path_factory):
 
 
 def test_what_halving_cannot_help_is_said(tmp_path_factory):
-    with pytest.raises(MemoryError, match=r"a batch of 7 .*lower fit.batch_size or fit.*2.00 GiB"):
+    with pytest.raises(MemoryError, match=r"7 examples at once: lower fit.batch_size or fit.ba"):
         fitted(parts(tmp_path_factory, "ner"), Small(0))
     built = parts(tmp_path_factory, "ner")
     with pytest.raises((MemoryError, torch.OutOfMemoryError)):  # gradients of others are there
