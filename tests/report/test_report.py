@@ -337,6 +337,10 @@ def test_bert_stands_beside_its_own_paper(tmp_path):
         **{"ner": 0.924, "crf": None, "squad": 0.885, "apart": None, "frozen": None}
     }
     assert published(runs["squad"], "f1", "dev") is None
+    first = {"task_joint": True, "task_model": {"pool": "first"}}
+    result(tmp_path / "glue" / "cola", 0.5, data_name="cola", **first, **own)
+    (cola,) = collect([tmp_path / "glue"])
+    assert published(cola, "matthews", "test") == 0.521
     some = report([runs[key] for key in ("squad", "apart", "none")], ["task"], ["elmo.mix"])
     said = (
         "squad, all layers: the texts of an example are read apart, and by others in one sequence"
