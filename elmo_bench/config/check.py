@@ -258,15 +258,14 @@ def applied_options(cfg: DictConfig) -> list[str]:
     """
     hydra, given = composition(cfg), overridden(cfg)
     chosen = hydra.runtime.choices if hydra else {}
-    apart = f"encoder={cfg.encoder.name} reads the texts of an example apart: task.joint=false"
-    return [
-        *([apart] if reads_apart(cfg) else []),
-        *(
-            f"{group} {chosen[group]} applied; ~{group} leaves it out"
-            for group in OPTIONAL
-            if group not in given and chosen.get(group) in _options(cfg, group)
-        ),
+    lines = [
+        f"{group} {chosen[group]} applied; ~{group} leaves it out"
+        for group in OPTIONAL
+        if group not in given and chosen.get(group) in _options(cfg, group)
     ]
+    if reads_apart(cfg):
+        lines.append(f"encoder={cfg.encoder.name} reads an example's texts apart: task.joint=false")
+    return lines
 
 
 def _options(cfg: DictConfig, group: str) -> set[str]:

@@ -49,16 +49,14 @@ class BiLstmCrf(nn.Module):
         Without the CRF it is the mean over words.
         """
         if self.crf is None:
-            mask = batch.tokens.mask
-            return F.cross_entropy(scores[mask], batch.tags[mask])
+            return F.cross_entropy(scores[batch.tokens.mask], batch.tags[batch.tokens.mask])
         return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the highest-scoring tags of each sentence, as IOB2."""
         if self.crf is None:
-            lengths = batch.tokens.lengths.tolist()
-            best = scores.argmax(-1).tolist()
-            rows = [row[:length] for row, length in zip(best, lengths, strict=True)]
+            best = zip(scores.argmax(-1).tolist(), batch.tokens.lengths, strict=True)
+            rows = [row[:length] for row, length in best]
         else:
             rows = self.crf.decode(scores, batch.tokens.mask)
         return [

@@ -130,6 +130,8 @@ def test_recipes_that_apply_by_themselves_are_said():
     assert applied_options(composed()) == ["recipe sample_ner applied; ~recipe leaves it out"]
     said = applied_options(composed("rnn=identity", "recipe=finetune_bert"))
     assert said == ["head identity_ner applied; ~head leaves it out"]
+    apart = applied_options(composed("task=snli", "head=summary", "~recipe", "encoder=mini"))
+    assert apart[-1] == "encoder=mini reads an example's texts apart: task.joint=false"
     assert applied_options(composed("data=wikigold")) == applied_options(composed("~recipe")) == []
 
 
