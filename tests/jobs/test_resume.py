@@ -25,7 +25,6 @@ MORE = {  # what draws random numbers, keeps a state or moves between steps
     "snli": ["embed.unknown_rate=0.3", "finetune=full", "fit.batch_size=10"],
     "squad": ["fit.batch_size=4"],
     "srl": ["fit.batch_size=80"],
-    "parse": ["fit.batch_size=4"],
     "coref": [
         "task.model.max_sentences=2",
         "task.scheduler.step_size=1",
