@@ -233,6 +233,7 @@ class Run(Section):
     oversubscribe: bool
     optimizer: None = None
     published: dict = {}
+    by_finetune: dict = {}  # what other settings of a recipe refer to
     job: dict
     task: Task
     fit: Fit
