@@ -128,11 +128,8 @@ class TaskData(pl.LightningDataModule):
         """Replace the rows of a store in memory by the layers: where these are, on the device."""
         if (memory := self.memory) is None:
             return batch
-        return batch._replace(
-            batch=_each_tokens(
-                batch.batch, lambda tokens: tokens._replace(elmo=Layers(memory(tokens.elmo)))
-            )
-        )
+        read = _each_tokens(batch.batch, lambda it: it._replace(elmo=Layers(memory(it.elmo))))
+        return batch._replace(batch=read)
 
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
