@@ -29,11 +29,6 @@ class SelfAttentivePool(nn.Module):
         return (shares[..., None] * x).sum(1)
 
 
-def first(x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B H"]:
-    """Return the first vector of each sentence, its summary's."""
-    return x[:, 0]
-
-
 class Pooled(Classifier):
     """Backbone -> pool -> dropout -> linear.
 
@@ -57,8 +52,8 @@ class Pooled(Classifier):
         super().__init__(backbone, labels, class_weights)
         self.num_texts = 2 if pair and not joint else 1
         dim = self.backbone.dim
-        pools: dict[str, Any] = {"first": first if joint else masked_mean, "mean": masked_mean}
-        pools |= {"max": masked_max}
+        pools: dict[str, Any] = {"first": masked_mean, "mean": masked_mean, "max": masked_max}
+        pools |= {"first": lambda x, mask: x[:, 0]} if joint else {}
         self.pool = SelfAttentivePool(dim) if pool == "attention" else pools[pool]
         width = dim if self.num_texts == 1 else 4 * dim
         self.classifier = nn.Sequential(nn.Dropout(dropout), Scores(width, self.num_scores))
