@@ -15,50 +15,50 @@ def is_tree(heads: Sequence[int]) -> bool:
     >>> is_tree([2, 0, 2]), is_tree([0, 0]), is_tree([2, 1, 0]), is_tree([0, 3])
     (True, False, False, False)
     """
-    return max(heads) <= len(heads) and not _ends(heads).any() and [*heads].count(0) == 1
+    is_one = max(heads) <= len(heads) and [*heads].count(0) == 1
+    return is_one and not _ends(np.array([0, *heads])).any()
 
 
-def _ends(heads: Sequence[int]) -> Int[np.ndarray, " N"]:
-    """Return where the heads lead from each word: to 0, or round a cycle."""
-    ends = np.array([0, *heads])
+def _ends(heads: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+    """Return where the heads lead from each: to 0, the root, or round a cycle."""
     for _ in range(len(heads).bit_length()):
-        ends = ends[ends]  # twice as many steps
-    return ends
+        heads = heads[heads]  # twice as many steps
+    return heads
 
 
 def best_tree(scores: Float[np.ndarray, "T N"]) -> list[int]:
-    """Return the heads of the tree with one root and the highest sum of scores.
-
-    It is that of each word's best head, if these are a tree. Else a library finds it, among the
-    arcs that it can have: one alone may not lose more than all of some tree.
+    """Return the heads of the tree with one word below the root and the highest sum of scores; a
+    word's score as its own head does not count.
     """
-    heads = scores.argmax(1).tolist()
-    if is_tree(heads):
-        return heads
-    import networkx as nx  # takes 0.1 s, which few commands need
-
-    losses = scores.max(1, keepdims=True).astype(np.float64) - scores
-    most = losses[range(len(scores)), _some_tree(losses)].sum()
-    words, heads = (losses <= most).nonzero()
+    square = np.pad(scores.astype(np.float64), ((1, 0), (0, 0)))
+    np.fill_diagonal(square, square.max())
     # A second arc from the root costs more than all others together (Zmigrod et al. 2020).
-    costs = losses[words, heads] + (heads == 0) * (len(scores) * most + 1)
-    graph = nx.DiGraph()
-    graph.add_weighted_edges_from(zip(heads, words + 1, costs, strict=True))
-    arcs = nx.minimum_spanning_arborescence(graph).edges
-    return [int(head) for head, _ in sorted(arcs, key=lambda arc: arc[1])]
+    square[:, 0] -= np.ptp(square) * len(square) + 1
+    np.fill_diagonal(square, -np.inf)
+    return _heads(square).tolist()[1:]
 
 
-def _some_tree(losses: Float[np.ndarray, "T N"]) -> Int[np.ndarray, " T"]:
-    """Return the heads of a good tree: the root loses least, and so does each change that leads
-    more words to it.
+def _heads(scores: Float[np.ndarray, "N N"]) -> Int[np.ndarray, " N"]:
+    """Return the head of each, and 0 of the root itself: the best ones, if they have no cycle. Else
+    a cycle becomes one node, and these are found first (Chu and Liu 1965; Edmonds 1967).
     """
-    top, losses = losses[:, 0].argmin(), losses.copy()
-    losses[:, 0] = losses[top] = np.inf
-    losses[top, 0] = 0
-    heads = losses.argmin(1)
-    while (ends := _ends(heads.tolist())).any():
-        loose, settled = ends.nonzero()[0], (ends == 0).nonzero()[0]
-        choices = losses[np.ix_(loose - 1, settled)]
-        word, head = np.unravel_index(choices.argmin(), choices.shape)
-        heads[loose[word] - 1] = settled[head]
+    heads = scores.argmax(1)
+    heads[0] = 0
+    ends = _ends(heads)
+    if not ends.any():
+        return heads
+    cycle, word = [], ends[ends > 0][0]
+    while word not in cycle:
+        cycle.append(word)
+        word = heads[word]
+    others = np.setdiff1d(np.arange(len(heads)), cycle)
+    # An arc to a word of the cycle replaces the one that it has.
+    into = scores[np.ix_(cycle, others)] - scores[cycle, heads[cycle]][:, None]
+    out, rest = scores[np.ix_(others, cycle)], scores[np.ix_(others, others)]
+    found = _heads(np.block([[rest, out.max(1)[:, None]], [into.max(0), -np.inf]]))
+    is_below = found[:-1] == len(others)  # a word of the cycle
+    heads[others] = np.append(others, 0)[found[:-1]]
+    heads[others[is_below]] = np.array(cycle)[out[is_below].argmax(1)]
+    entered = into[:, found[-1]].argmax()
+    heads[cycle[entered]] = others[found[-1]]
     return heads
