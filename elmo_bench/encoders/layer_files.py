@@ -154,7 +154,7 @@ def packed_layers(
         bar = bars.add_task("encoder", total=sum(map(len, sentences)))
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
             packed = pack(vectors, dtype)
-            is_finite = unpack(packed).isfinite().all(-1).all(0).cpu()
+            is_finite = unpack(packed).isfinite().all(-1).all(0).cpu().numpy()
             for number, words in zip(numbers, is_finite, strict=True):
                 sentence = sentences[number]
                 if not words[: len(sentence)].all():

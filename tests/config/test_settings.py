@@ -35,7 +35,7 @@ WRONG = [
         "outputs_dir=2024",
         "outputs_dir=2024, but it must be a string; quote a name that is a number",
     ),
-    ("recipe=foo", "recipe=foo, but it must be finetune_bert"),
+    ("recipe=foo", "recipe=foo, but it must be cola_classify, finetune_bert"),
     ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true or false or be 'fallback'"),
     ("elmo.l2=nan", "elmo.l2=nan, but it must be a finite number"),
     # What ended in a traceback.
