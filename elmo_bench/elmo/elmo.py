@@ -67,6 +67,7 @@ class Elmo(nn.Module):
         for place in at:  # nothing would read another one
             one_of("elmo.at", place, PLACES)
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
+        self.memory: Any = None  # the layers that a frozen encoder gives, read in its place
         self.mixes: Any = nn.ModuleDict()
         if encoder is not None:
             # Lightning preserves the mode of each module.
@@ -85,7 +86,7 @@ class Elmo(nn.Module):
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Any:
         """Convert sentences to the encoder's input; None if no place reads ELMo."""
-        return self.encoder.prepare(sentences) if self.mixes else None
+        return (self.memory or self.encoder).prepare(sentences) if self.mixes else None
 
     def train(self, mode: bool = True) -> "Elmo":
         super().train(mode)
@@ -105,7 +106,7 @@ class Elmo(nn.Module):
         if isinstance(inputs, Layers):
             return inputs.layers
         with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
-            return self.encoder(inputs, self.chosen)[:, :, :length]
+            return (self.memory or self.encoder)(inputs, self.chosen)[:, :, :length]
 
     def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:
         if place not in self.mixes:

@@ -9,11 +9,7 @@ from .encode import (
 from .layer_files import row_bytes as row_bytes
 from .load import load_encoder as load_encoder
 from .lora import add_adapters as add_adapters
-from .store import (
-    LayerMemory as LayerMemory,
-    LayerStore as LayerStore,
-    check_room as check_room,
-    word_rows as word_rows,
-)
+from .memory import LayerMemory as LayerMemory, check_room as check_room
+from .store import LayerStore as LayerStore
 from .store_build import build_store as build_store
 from .tensors import read_tensors as read_tensors

@@ -1,5 +1,4 @@
-"""The layers of a frozen encoder for the sentences of a data set: computed once, kept on disk or in
-memory.
+"""The layers of a frozen encoder for the sentences of a data set: computed once, kept on disk.
 
 The mix is not stored: s_j and gamma stay trainable.
 
@@ -10,10 +9,7 @@ import fcntl
 import hashlib
 import itertools
 import json
-import math
 import os
-import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -27,7 +23,7 @@ from torch import Tensor
 
 from elmo_bench.files import hold, remove_unheld
 
-from .layer_files import is_complete, packed_layers, read_layer, row_bytes, unpack
+from .layer_files import is_complete, read_layer, unpack
 
 Sentence = tuple[str, ...]
 SHARE = 0.5  # maximum share of the free space, on disk or in memory, for the layers of a data set
@@ -99,62 +95,6 @@ class LayerStore:
         layers = unpack(torch.stack([tensor[rows] for tensor, _ in self._mapped]))
         layers[:, rows < 0] = 0
         return layers
-
-
-class LayerMemory:
-    """Compute the layers of all sentences into the memory of a device, and read them there.
-
-    A batch brings `word_rows(starts, sentences)`, which are small. Raises ValueError if there is no
-    room, and FloatingPointError if the encoder's output is not finite.
-    """
-
-    def __init__(
-        self,
-        encoder: Any,
-        sentences: Iterable[Sequence[str]],
-        layers: Sequence[int],
-        device: torch.device,
-        *,
-        dtype: str = "float32",
-        max_bytes: float = math.inf,
-    ) -> None:
-        begun = time.perf_counter()
-        distinct, self.starts = ordered(sentences)
-        number, row = 1 + sum(map(len, distinct)), row_bytes(encoder.dim, dtype)
-        check_room(len(layers) * number * row, device, max_bytes)
-        kind = getattr(torch, dtype)  # the last row stays 0, for what is after a sentence's end
-        shape = len(layers), number, row // kind.itemsize
-        self.table = torch.zeros(shape, dtype=kind, device=device)
-        for numbers, packed in packed_layers(encoder.to(device), distinct, layers, dtype):
-            for k, vectors in zip(numbers, packed.unbind(1), strict=True):
-                start, length = self.starts[distinct[k]], len(distinct[k])
-                self.table[:, start : start + length] = vectors[:, :length]
-        self.seconds = time.perf_counter() - begun
-
-    def __call__(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "L B T D"]:
-        """Return the layers at these rows, which are on the device."""
-        return unpack(self.table[:, rows])
-
-    def close(self) -> None:
-        """Release the memory."""
-        self.table = self.table.new_empty(0)
-
-
-def check_room(size: int, device: torch.device, max_bytes: float) -> None:
-    """Raise ValueError unless layers may take so many bytes of the device's memory."""
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-    elif (about := Path("/proc/meminfo")).exists():
-        free = 1024 * int(re.findall(r"MemAvailable:\s+(\d+) kB", about.read_text())[0])
-    else:  # not Linux: all there is
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if size > min(max_bytes, SHARE * free):
-        raise ValueError(
-            f"store.mode=memory: the layers of this data would take {size / 1e9:.1f} GB, but they "
-            f"may take {max_bytes / 1e9:.1f} GB (store.max_bytes) and half of the "
-            f"{free / 1e9:.1f} GB of memory that are free on {device}; store.dtype=int8 or fewer "
-            "layers (elmo.mix=top) take less, and store.mode=auto keeps them on disk"
-        )
 
 
 def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:

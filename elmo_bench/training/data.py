@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from elmo_bench.elmo import Layers
-from elmo_bench.encoders import LayerMemory, LayerStore, word_rows
+from elmo_bench.encoders import LayerMemory, LayerStore
 from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import Vocab, types
 
@@ -83,7 +83,6 @@ class TaskData(pl.LightningDataModule):
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab: Any = vocab  # None until that of these examples is built
         self.add_inputs: Callable[[Tokens], Tokens] | None = None  # set by `feed`
-        self.memory: LayerMemory | None = None  # also
         if vocab is None:
             labels = {label for example in self.examples["train"] for label in example.labels}
             owner = "the training file"
@@ -110,11 +109,9 @@ class TaskData(pl.LightningDataModule):
         in a table of word vectors.
         """
         elmo: Any = backbone.elmo
-        self.memory, read = None, elmo.prepare
         if isinstance(store, LayerMemory):
-            self.memory, read = store, partial(word_rows, store.starts)
-        elif store is not None:
-            read = partial(_stored, store)
+            elmo.memory, store = store, None
+        read = elmo.prepare if store is None else partial(_stored, store)
         reads_chars = getattr(backbone.embed, "reads_chars", True)
         self.add_inputs = partial(_add_inputs, reads_chars=reads_chars, elmo=read)
         if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):
@@ -123,13 +120,6 @@ class TaskData(pl.LightningDataModule):
     def batch(self, split: str, numbers: list[int]) -> Numbered:
         """Return a batch of the examples with these numbers."""
         return _collate(self.collate, self.examples[split], self.vocab, self.add_inputs, numbers)
-
-    def on_after_batch_transfer(self, batch: Numbered, dataloader_idx: int) -> Numbered:
-        """Replace the rows of a store in memory by the layers: where these are, on the device."""
-        if (memory := self.memory) is None:
-            return batch
-        read = _each_tokens(batch.batch, lambda it: it._replace(elmo=Layers(memory(it.elmo))))
-        return batch._replace(batch=read)
 
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
@@ -179,14 +169,9 @@ def _collate(
     """Return the task's batch of these examples, with what the model reads of their `Tokens`."""
     batch = collate([examples[number] for number in numbers], vocab)
     if add_inputs is not None:
-        batch = _each_tokens(batch, add_inputs)
+        parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
+        batch = batch._replace(**{name: add_inputs(part) for name, part in parts.items()})
     return Numbered(numbers, batch)
-
-
-def _each_tokens(batch: Any, change: Callable[[Tokens], Tokens]) -> Any:
-    """Return a task's batch with its `Tokens` changed."""
-    parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
-    return batch._replace(**{name: change(part) for name, part in parts.items()})
 
 
 def _add_inputs(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_bench.encoders import LayerMemory, build_store, word_rows
+from elmo_bench.encoders import LayerMemory, build_store
 from elmo_bench.encoders.bilm import BiLm, Options
 
 OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
@@ -25,7 +25,7 @@ def test_what_a_store_reads(bilm, tmp_path, dtype):
     store = build_store(bilm, SENTENCES, [2, 0], tmp_path, dtype=dtype)
     assert memory.starts == store.starts
     for batch in (SENTENCES, SENTENCES[3:], [[]]):
-        found = memory(word_rows(memory.starts, batch))
+        found = memory(memory.prepare(batch))
         assert found.dtype == store(batch).dtype
         assert torch.equal(found, store(batch))
     assert memory.seconds > 0

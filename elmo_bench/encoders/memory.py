@@ -1,0 +1,89 @@
+"""The layers of a frozen encoder for the sentences of a data set: computed when a run begins, kept
+in the memory of its device.
+
+Axes: L layers, B batch, T tokens, D encoder.
+"""
+
+import math
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .layer_files import packed_layers, row_bytes, unpack
+from .store import SHARE, ordered, word_rows
+
+
+class Rows(NamedTuple):
+    """Where the layers of a batch's words are; -1 after the end of a sentence."""
+
+    rows: Int[Tensor, "B T"]
+
+
+class LayerMemory:
+    """The layers of all sentences in the memory of a device: ELMo reads them in place of `encoder`,
+    as it reads an encoder. A batch brings only the rows of its words.
+
+    Raises ValueError if there is no room, and FloatingPointError if the encoder's output is not
+    finite.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        sentences: Iterable[Sequence[str]],
+        layers: Sequence[int],
+        device: torch.device,
+        *,
+        dtype: str = "float32",
+        max_bytes: float = math.inf,
+    ) -> None:
+        begun = time.perf_counter()
+        distinct, self.starts = ordered(sentences)
+        number, row = 1 + sum(map(len, distinct)), row_bytes(encoder.dim, dtype)
+        check_room(len(layers) * number * row, device, max_bytes)
+        kind = getattr(torch, dtype)  # the last row stays 0, for what is after a sentence's end
+        shape = len(layers), number, row // kind.itemsize
+        self.table = torch.zeros(shape, dtype=kind, device=device)
+        for numbers, packed in packed_layers(encoder.to(device), distinct, layers, dtype):
+            for k, vectors in zip(numbers, packed.unbind(1), strict=True):
+                start, length = self.starts[distinct[k]], len(distinct[k])
+                self.table[:, start : start + length] = vectors[:, :length]
+        self.seconds = time.perf_counter() - begun
+
+    def prepare(self, sentences: Sequence[Sequence[str]]) -> Rows:
+        """Return the rows of a batch's words."""
+        return Rows(word_rows(self.starts, sentences))
+
+    def __call__(self, inputs: Rows, layers: Sequence[int] = ()) -> Float[Tensor, "L B T D"]:
+        """Return the layers that the memory has, whatever `layers` asks for; 0 after the end of a
+        sentence.
+        """
+        return unpack(self.table[:, inputs.rows])
+
+    def close(self) -> None:
+        """Release the memory."""
+        self.table = self.table.new_empty(0)
+
+
+def check_room(size: int, device: torch.device, max_bytes: float) -> None:
+    """Raise ValueError unless layers may take so many bytes of the device's memory."""
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    elif (about := Path("/proc/meminfo")).exists():
+        free = 1024 * int(re.findall(r"MemAvailable:\s+(\d+) kB", about.read_text())[0])
+    else:  # not Linux: all there is
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > min(max_bytes, SHARE * free):
+        raise ValueError(
+            f"store.mode=memory: the layers of this data would take {size / 1e9:.1f} GB, but they "
+            f"may take {max_bytes / 1e9:.1f} GB (store.max_bytes) and half of the "
+            f"{free / 1e9:.1f} GB of memory that are free on {device}; store.dtype=int8 or fewer "
+            "layers (elmo.mix=top) take less, and store.mode=auto keeps them on disk"
+        )
