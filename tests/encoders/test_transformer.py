@@ -358,16 +358,13 @@ def adapted(folder, out, auto, **settings):
         (
             "bert",
             "AutoModelForSequenceClassification",
-            {"target_modules": ["query", "value"], "task_type": "SEQ_CLS"},
+            {"target_modules": "all-linear", "task_type": "SEQ_CLS", "use_dora": True},
         ),
+        ("bert", "AutoModelForMaskedLM", {"target_modules": "all-linear"}),
         (
             "gpt2",
             "AutoModelForCausalLM",
-            {
-                "target_modules": ["c_attn"],
-                "lora_alpha": 32,
-                "fan_in_fan_out": True,
-            },
+            {"target_modules": ["c_attn"], "lora_alpha": 32, "fan_in_fan_out": True},
         ),
         (
             "t5",
@@ -379,20 +376,29 @@ def adapted(folder, out, auto, **settings):
 def test_an_adapter(folders, sentences, tmp_path, name, auto, settings):
     """As PEFT adds it to the weights: also one that was trained below a head."""
     adapter = adapted(folders[name], tmp_path, getattr(transformers, auto), **settings)
-    one, other = (
-        Transformer(model=folders[name], adapter=adapter),
-        Transformer(model=tmp_path / "merged"),
-    )
-    for layers, expected in zip(encode(one, sentences), encode(other, sentences), strict=True):
+    one, other = Transformer(model=folders[name], adapter=adapter), tmp_path / "merged"
+    expected_ = encode(Transformer(model=other), sentences)
+    for layers, expected in zip(encode(one, sentences), expected_, strict=True):
         equal(layers, expected)
     assert one.fingerprint() != Transformer(model=folders[name]).fingerprint()
     assert all(parameter.requires_grad for parameter in one.parameters())
     assert len(one.parameter_groups()) == 4
 
 
+def test_an_adapter_of_a_decoder_does_not_change_the_encoder(lines, sentences, tmp_path):
+    """Though the modules of both have the same names."""
+    sizes = {"encoder_layers": 3, "decoder_layers": 3, "d_model": 32}
+    tokenizer = models.tokenizer("RobertaTokenizer", lines)
+    folder = models.kind("bart", tokenizer, tmp_path / "model", **sizes)
+    auto, targets = transformers.AutoModelForSeq2SeqLM, r".*\.decoder\..*fc1"
+    adapter = adapted(folder, tmp_path, auto, target_modules=targets)
+    equal(*(encode(Transformer(model=folder, adapter=a), sentences)[0] for a in (adapter, None)))
+
+
 @pytest.mark.parametrize(
     ("settings", "model", "message"),
     [
+        ({"bias": "lora_only"}, "bert", "sets bias='lora_only', but only plain LoRA"),
         ({"peft_type": "IA3"}, "bert", "sets peft_type='IA3', but only plain LoRA can be added"),
         ({"use_qalora": True}, "bert", "sets use_qalora=True, but only plain LoRA"),
         ({"alpha_pattern": {"layer.9": 3}}, "bert", "sets alpha_pattern="),

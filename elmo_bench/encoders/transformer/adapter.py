@@ -7,23 +7,24 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo_bench.files import read_json
 
 from ..tensors import check_finite
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
-ACTING = {"r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out", "lora_bias"}
-# Settings of training, and those that the weights show.
-IDLE = {"peft_type", "task_type", "inference_mode", "auto_mapping", "peft_version", "revision"}
-IDLE |= {"base_model_name_or_path", "lora_dropout", "bias", "modules_to_save", "target_modules"}
-IDLE |= {"exclude_modules", "layers_to_transform", "layers_pattern"}
+READ = {"r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out", "lora_bias"}
+# Settings of training, and those that the weights show. All others must be PEFT's defaults: some
+# change the model's own weights, and some name files or modules that PEFT would load.
+UNREAD = {"task_type", "inference_mode", "auto_mapping", "peft_version", "revision"}
+UNREAD |= {"base_model_name_or_path", "lora_dropout", "modules_to_save", "target_modules"}
+UNREAD |= {"exclude_modules", "layers_to_transform", "layers_pattern"}
 PREFIX, MARK = "base_model.model.", ".lora_"
 
 
-def add_adapter(model: nn.Module, adapter: str | Path) -> None:
-    """Add the adapter in a folder to a model's weights.
+def add_adapter(model: Any, adapter: str | Path) -> None:
+    """Add the adapter in a folder to the weights of a model of transformers.
 
     It may have been trained in the same model below a head; what belongs to a head is left out.
     Raises ValueError for an adapter of another kind, and for one that does not fit.
@@ -45,38 +46,28 @@ def add_adapter(model: nn.Module, adapter: str | Path) -> None:
     model.requires_grad_(True)  # as before
 
 
-def _adapted(model: nn.Module, settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Any:
+def _adapted(model: Any, settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Any:
     """Return PEFT's model with this adapter."""
     import peft  # takes seconds
 
-    usual = peft.LoraConfig().to_dict() | dict.fromkeys(ACTING | IDLE, ...) | {"peft_type": "LORA"}
+    usual = peft.LoraConfig().to_dict()
     for key, value in settings.items():
-        if usual.get(key) not in (..., value):
+        if key not in READ | UNREAD and value != usual.get(key):
             raise ValueError(
                 f"{CONFIG} sets {key}={shown(value)}, but only plain LoRA can be added: merge it "
                 "into its own model, and save that"
             )
-    modules, tensors = {name for name, _ in model.named_modules()} - {""}, {}
-    for key, tensor in weights.items():
-        name, mark, rest = key.removeprefix(PREFIX).partition(MARK)
-        module = _own(name if mark else name.rpartition(".")[0], modules)
-        if mark:
-            tensors[module, rest] = tensor
-        elif module in modules:
-            raise ValueError(f"it replaces {name}: merge it into its own model, and save that")
-    targets = sorted({module for module, _ in tensors})
-    config = {key: settings[key] for key in ACTING & settings.keys()}
+    below_head = f"{PREFIX}{model.base_model_prefix}."
+    prefix = below_head if any(key.startswith(below_head) for key in weights) else PREFIX
+    own = {key.removeprefix(prefix): key for key in weights if key.startswith(prefix)}
+    if replaced := sorted(own.keys() & model.state_dict().keys()):
+        raise ValueError(f"it replaces {replaced[0]}: merge it into its own model, and save that")
+    lora = {PREFIX + name: weights[key] for name, key in own.items() if MARK in name}
+    targets = sorted({name.partition(MARK)[0] for name in own if MARK in name})
+    config = {key: settings[key] for key in READ & settings.keys()}
     adapted = peft.PeftModel(model, peft.LoraConfig(**config, target_modules=targets))
-    named = {f"{PREFIX}{module}{MARK}{rest}": tensor for (module, rest), tensor in tensors.items()}
-    result: Any = peft.set_peft_model_state_dict(adapted, named)
+    result: Any = peft.set_peft_model_state_dict(adapted, lora)
     missing = [key for key in result.missing_keys if MARK in key]
     if wrong := sorted([*missing, *result.unexpected_keys]):
         raise ValueError(f"{wrong[0].removeprefix(PREFIX)} is missing in it, or not expected")
     return adapted
-
-
-def _own(name: str, modules: set[str]) -> str:
-    """Return a module's name in the model itself, without the names of what was around it."""
-    parts = name.split(".")
-    ends = (".".join(parts[k:]) for k in range(len(parts)))
-    return next((end for end in ends if end in modules), name)

@@ -17,6 +17,7 @@ from torch import nn
 from elmo_bench.files import read_json
 
 from ..tensors import check_finite
+from .adapter import add_adapter
 
 MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
@@ -24,11 +25,18 @@ transformers.utils.logging.set_verbosity_error()  # no lists of unused heads
 transformers.utils.logging.disable_progress_bar()
 
 
-def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool) -> tuple[Any, Any]:
+def load(
+    model: str,
+    revision: str | None,
+    dtype: torch.dtype,
+    pretrained: bool,
+    adapter: str | Path | None = None,
+) -> tuple[Any, Any]:
     """Return the tokenizer and the model, without a pooler; for an encoder-decoder, its encoder.
 
-    With `pretrained=False`, its weights are random. Raises ValueError for a model that is not a
-    text encoder or lacks weights, and any error of transformers.
+    With `pretrained=False`, its weights are random; `adapter` is a folder of LoRA weights to add.
+    Raises ValueError for a model that is not a text encoder or lacks weights, and any error of
+    transformers.
     """
     source = Path(model).expanduser()
     where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
@@ -51,6 +59,8 @@ def load(model: str, revision: str | None, dtype: torch.dtype, pretrained: bool)
             )
     else:
         whole = auto.from_config(config, dtype=dtype, trust_remote_code=False).float().to(dtype)
+    if adapter:
+        add_adapter(whole, adapter)
     has_decoder = not is_encoder and getattr(config, "is_encoder_decoder", False)
     encoder = whole.get_encoder() if has_decoder else whole
     if isinstance(getattr(encoder, "pooler", None), nn.Module):

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from elmo_bench.files import Count, one_of
 
-from .adapter import add_adapter
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
 from .subwords import Subwords, tokenizer_state
 from .windows import Pieces, Windows, special_tokens
@@ -96,9 +95,8 @@ class Transformer(nn.Module):
             if name is not None:
                 one_of(f"encoder.{key}", name, get_args(kind))
         with naming(model):  # the files may be damaged or malicious
-            tokenizer, self.model = load(str(model), revision, getattr(torch, dtype), pretrained)
-            if adapter:
-                add_adapter(self.model, adapter)
+            weights = getattr(torch, dtype), pretrained, adapter
+            tokenizer, self.model = load(str(model), revision, *weights)
             special = special_tokens(tokenizer, self.model.config)
             ends = len(special.before) + len(special.after)
             self.window = window_size(self.model, tokenizer, window, ends)
