@@ -35,30 +35,39 @@ def best_tree(scores: Float[np.ndarray, "T N"]) -> list[int]:
     # A second arc from the root costs more than all others together (Zmigrod et al. 2020).
     square[:, 0] -= np.ptp(square) * len(square) + 1
     np.fill_diagonal(square, -np.inf)
-    return _heads(square).tolist()[1:]
+    square[0] = -np.inf  # so that the root's own head is 0
+    return _best_heads(square).tolist()[1:]
 
 
-def _heads(scores: Float[np.ndarray, "N N"]) -> Int[np.ndarray, " N"]:
-    """Return the head of each, and 0 of the root itself: the best ones, if they have no cycle. Else
-    a cycle becomes one node, and these are found first (Chu and Liu 1965; Edmonds 1967).
+def _best_heads(scores: Float[np.ndarray, "N N"]) -> Int[np.ndarray, " N"]:
+    """Return the head of each; changes the scores. One without any arc, as the root, has head 0.
+
+    While the best heads have a cycle, its first word stands for all of them, with their best arcs
+    in and out (Chu and Liu 1965; Edmonds 1967); the others keep no arc.
     """
-    heads = scores.argmax(1)
-    heads[0] = 0
-    ends = _ends(heads)
-    if not ends.any():
-        return heads
-    cycle, word = [], ends[ends > 0][0]
-    while word not in cycle:
-        cycle.append(word)
-        word = heads[word]
-    others = np.setdiff1d(np.arange(len(heads)), cycle)
-    # An arc to a word of the cycle replaces the one that it has.
-    into = scores[np.ix_(cycle, others)] - scores[cycle, heads[cycle]][:, None]
-    out, rest = scores[np.ix_(others, cycle)], scores[np.ix_(others, others)]
-    found = _heads(np.block([[rest, out.max(1)[:, None]], [into.max(0), -np.inf]]))
-    is_below = found[:-1] == len(others)  # a word of the cycle
-    heads[others] = np.append(others, 0)[found[:-1]]
-    heads[others[is_below]] = np.array(cycle)[out[is_below].argmax(1)]
-    entered = into[:, found[-1]].argmax()
-    heads[cycle[entered]] = others[found[-1]]
+    merged = []
+    while (ends := _ends(heads := scores.argmax(1))).any():
+        cycle = _cycle(heads, int(ends.max()))
+        inside = heads[cycle]
+        # An arc to a word of the cycle replaces the one that it has there.
+        into = scores[cycle] - scores[cycle, inside][:, None]
+        out = scores[:, cycle]
+        merged.append((cycle, inside, into.argmax(0), out.argmax(1)))
+        scores[cycle], scores[:, cycle] = -np.inf, -np.inf
+        ours, others = cycle[0], np.setdiff1d(np.arange(len(scores)), cycle)
+        scores[ours, others], scores[others, ours] = into.max(0)[others], out.max(1)[others]
+    for cycle, inside, entered, left in reversed(merged):
+        below = np.flatnonzero(heads == cycle[0])
+        heads[below] = cycle[left[below]]
+        head = heads[cycle[0]]
+        heads[cycle] = inside
+        heads[cycle[entered[head]]] = head
     return heads
+
+
+def _cycle(heads: Int[np.ndarray, " N"], word: int) -> Int[np.ndarray, " C"]:
+    """Return the words of the cycle on which a word stands."""
+    cycle = [word]
+    while heads[cycle[-1]] != word:
+        cycle.append(heads[cycle[-1]])
+    return np.array(cycle)

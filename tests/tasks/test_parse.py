@@ -51,6 +51,12 @@ def test_the_best_tree_by_brute_force(length):
         assert totals[tuple(found)] == pytest.approx(max(totals.values()), rel=1e-5)
 
 
+def test_a_sentence_of_many_cycles():
+    """One inside the other, more than Python nests calls: each word is nearest to its neighbours."""
+    heads, words = np.arange(1101), np.arange(1, 1101)[:, None]
+    assert best_tree(-1.0 * abs(heads - words)) == [*range(1100)]
+
+
 @pytest.mark.parametrize("task", [pos, parse])
 def test_predictions_are_the_file_with_other_columns(tmp_path, task):
     """Comments, multiword tokens, empty nodes and words with blanks are kept."""
