@@ -1,8 +1,6 @@
 """Examples of a task, and the batches that a model reads."""
 
 import itertools
-import logging
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,12 +13,11 @@ from torch.utils.data import DataLoader
 from elmo_bench.elmo import Layers
 from elmo_bench.encoders import LayerMemory, LayerStore
 from elmo_bench.nn import Backbone, Tokens
-from elmo_bench.text import Vocab, types
+from elmo_bench.text import Vocab
 
 from .batches import LengthBatches, Loader
 from .log import is_first, tell_of_zeros
-
-log = logging.getLogger(__name__)
+from .splits import divide, draw, known_labels
 
 
 @runtime_checkable
@@ -77,27 +74,20 @@ class TaskData(pl.LightningDataModule):
         self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
         self.start = 0, 0  # epoch, and batches of it done, when training starts; set to resume
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
+        for split, path in files.items():
+            if not self.examples[split]:
+                raise ValueError(f"{path}: the {split} file has no examples")
         if overfit is not None:
-            few = _draw(self.examples["train"], 1.0, seed)[:overfit]
+            few = draw(self.examples["train"], 1.0, seed)[:overfit]
             self.examples = {"train": few, "dev": few}
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab: Any = vocab  # None until that of these examples is built
         self.add_inputs: Callable[[Tokens], Tokens] | None = None  # set by `feed`
-        if vocab is None:
-            labels = {label for example in self.examples["train"] for label in example.labels}
-            owner = "the training file"
-        else:
-            labels, owner = set(vocab.labels), "the model"
-        self.labels = sorted(labels)
-        for split, examples in self.examples.items():
-            _check(split, examples, files[split], labels, owner)
+        self.labels = known_labels(self.examples, vocab)
         if held_out and "dev" not in self.examples:
-            train = self.examples["train"]
-            groups = {example.group for example in _draw(train, held_out, 0)}
-            self.examples["dev"] = [example for example in train if example.group in groups]
-            self.examples["train"] = [each for each in train if each.group not in groups]
+            self.examples["train"], self.examples["dev"] = divide(self.examples["train"], held_out)
         if "train" in files:
-            self.examples["train"] = _draw(self.examples["train"], fraction, seed)
+            self.examples["train"] = draw(self.examples["train"], fraction, seed)
 
     def sentences(self, split: str) -> Iterator[Sequence[str]]:
         """Return all sentences of a split's examples."""
@@ -149,16 +139,6 @@ class TaskData(pl.LightningDataModule):
     predict_dataloader = test_dataloader
 
 
-def _draw(examples: Sequence[Example], fraction: float, seed: int) -> list[Example]:
-    """Return all examples of a random share of the groups; the seed determines the groups and the
-    order of examples.
-    """
-    groups = list(dict.fromkeys(example.group for example in examples))
-    kept = set(random.Random(seed).sample(groups, max(1, round(fraction * len(groups)))))
-    shuffled = random.Random(seed).sample(examples, len(examples))
-    return [example for example in shuffled if example.group in kept]
-
-
 def _collate(
     collate: Callable[..., Any],
     examples: Sequence[Example],
@@ -185,20 +165,3 @@ def _add_inputs(
 
 def _stored(store: LayerStore, sentences: Sequence[Sequence[str]]) -> Layers:
     return Layers(store(sentences))
-
-
-def _check(
-    split: str, examples: Sequence[Example], path: Path, labels: set[str], owner: str
-) -> None:
-    """Raise ValueError for a split without examples, or with labels that their `owner` lacks."""
-    if not examples:
-        raise ValueError(f"{path}: the {split} file has no examples")
-    for example in examples:
-        if unknown := set(example.labels) - labels:
-            # Name the types, unless only a tag is new.
-            named = types if set(types(unknown)) - set(types(labels)) else sorted
-            hint = "; see data.labels" if owner == "the model" else ""
-            raise ValueError(
-                f"{example.source}: labels {named(unknown)} of the {split} file do not occur in "
-                f"{owner}, which has {named(labels)}{hint}"
-            )
