@@ -17,8 +17,8 @@ class Encoder(Protocol):
 
     The layers of a sentence do not depend on the other sentences of its batch. Layer 0 is the
     lowest. Some encoders also have `is_static` and `has_vector` (a table of word vectors),
-    `moves_inputs` (to the device, itself), `forget_words` (it remembers the vectors of words) or
-    `reads_joined` (a sentence of `text.joined` is read in one sequence, and has a summary).
+    `forget_words` (it remembers the vectors of words) or `reads_joined` (a sentence of
+    `text.joined` is read in one sequence, and has a summary).
     """
 
     num_layers: int  # L, the number of all layers
@@ -34,7 +34,7 @@ class Encoder(Protocol):
         """Convert sentences to the encoder's input: a NamedTuple of tensors whose first axis is B.
 
         Called by the data loader, possibly in a worker process. The result may be sliced along B
-        and moved to a device.
+        and moved to a device, by its own `to` if it has one.
         """
         ...
 

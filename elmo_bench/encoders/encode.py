@@ -103,9 +103,7 @@ def encode_batches(
         while left:
             numbers = left[-1]
             try:
-                inputs = encoder.prepare([sentences[number] for number in numbers])
-                if not getattr(encoder, "moves_inputs", False):
-                    inputs = on(device, inputs)
+                inputs = on(device, encoder.prepare([sentences[number] for number in numbers]))
                 with torch.no_grad():
                     vectors = encoder(inputs, layers)
             except torch.OutOfMemoryError:
@@ -133,7 +131,9 @@ def forget_words(encoder: Any) -> None:
 
 
 def on(device: torch.device, inputs: Any) -> Any:
-    """Move what `Encoder.prepare` returns, a NamedTuple of tensors, to a device."""
+    """Move what `Encoder.prepare` returns to a device, by its own `to` if it has one."""
+    if hasattr(inputs, "to"):
+        return inputs.to(device)
     return type(inputs)(*(tensor.to(device) for tensor in inputs))
 
 

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 
 SPACES = ("▁", "Ġ", " ")  # pieces that are only a space
 CROSSING = re.compile("[^ ▁Ġ][ ▁Ġ]")  # of a piece that begins in one word and ends in another
-UNKNOWN, DOUBT = -2, -1  # instead of the number of an entry
+DOUBT = -1  # instead of the number of an entry
 MOST = 2**20  # entries; new words are doubts then
 # Each follows each in the texts that show whether a word's pieces depend on the words around it.
 PROBES = (
@@ -87,27 +87,23 @@ class Subwords:
             numbers = self._numbers(words, self._inside, self._before)
             first = begins[begins < ends]
             numbers[first] = self._numbers([words[k] for k in first], self._firsts, "")
-        doubts = np.flatnonzero(numbers == DOUBT)
-        texts = np.searchsorted(begins, doubts, side="right") - 1
-        texts = np.unique(texts[(texts >= 0) & (doubts < ends[texts])])
+        doubts = np.concatenate([[0], np.cumsum(numbers == DOUBT)])  # before each word
+        texts = np.flatnonzero(doubts[ends] > doubts[begins])
         if not len(texts):
             return numbers, self._entries
-        slots = [np.arange(begins[k], ends[k]) for k in texts]
-        numbers[np.concatenate(slots)] = len(self._entries.starts) + np.arange(sum(map(len, slots)))
-        return numbers, self._entries.plus(self._whole([[words[k] for k in s] for s in slots]))
+        places = ragged(begins[texts], (ends - begins)[texts])
+        numbers[places] = len(self._entries.starts) + np.arange(len(places))
+        return numbers, self._entries.plus(self._whole([words[begins[k] : ends[k]] for k in texts]))
 
     def _numbers(
         self, words: Sequence[str], numbers: dict[str, int], before: str
     ) -> Int[np.ndarray, " N"]:
         """Return the numbers of words, after learning those that are new."""
-        found = np.fromiter(map(numbers.get, words, repeat(UNKNOWN)), np.int64, len(words))
-        if new := np.flatnonzero(found == UNKNOWN).tolist():
-            if len(self._entries.starts) < MOST:
-                types = dict.fromkeys((words[k] for k in new), DOUBT)
-                numbers.update(types)
-                self._learn([*filter(may_be_alone, types)], numbers, before)
-            found[new] = [numbers.get(words[k], DOUBT) for k in new]
-        return found
+        new = {*words}.difference(numbers)
+        if new and len(self._entries.starts) < MOST:
+            numbers.update(dict.fromkeys(new, DOUBT))
+            self._learn([*filter(may_be_alone, new)], numbers, before)
+        return np.fromiter(map(numbers.get, words, repeat(DOUBT)), np.int64, len(words))
 
     def _learn(self, words: Sequence[str], numbers: dict[str, int], before: str) -> None:
         """Tokenise each word alone, and give it a number if it has pieces."""
@@ -128,22 +124,21 @@ class Subwords:
     def _whole(self, texts: Sequence[Sequence[str]]) -> Entries:
         """Return an entry for each word of these texts, from the tokenised whole."""
         ids, counts = [], []
-        kept = [[k for k, word in enumerate(text) if word and not word.isspace()] for text in texts]
-        spelled = [[text[k] for k in row] for text, row in zip(texts, kept, strict=True)]
+        raw = [" ".join(filter(str.strip, text)) for text in texts]
         # No tokenizer reads lone surrogates.
-        raw = [" ".join(words).encode("utf-8", "replace").decode() for words in spelled]
-        for text, row, words, one in zip(texts, kept, spelled, self._encode(raw), strict=True):
+        encodings = self._encode([text.encode("utf-8", "replace").decode() for text in raw])
+        for text, one in zip(texts, encodings, strict=True):
             count = np.zeros(len(text), np.int64)
-            if row:
+            if kept := [k for k, word in enumerate(text) if word.strip()]:
                 # A word includes the space before it. A piece without characters may follow.
-                ends = np.cumsum([len(word) + 1 for word in words])
+                ends = np.cumsum([len(text[k]) + 1 for k in kept])
                 begin = np.array([begin + 1 for begin, _ in one.offsets], np.int64)
                 word = np.searchsorted(ends, begin, side="right")
-                word = np.maximum.accumulate(np.minimum(word, len(row) - 1))
-                count[row] = np.bincount(word, minlength=len(row))
-                ids.append(one.ids)
+                word = np.maximum.accumulate(np.minimum(word, len(kept) - 1))
+                count[kept] = np.bincount(word, minlength=len(kept))
+                ids += one.ids
             counts.append(count)
-        return self._made(chain.from_iterable(ids), np.concatenate(counts))
+        return self._made(ids, np.concatenate(counts))
 
     def _made(self, ids: Iterable[int], counts: Sequence[int] | Int[np.ndarray, " E"]) -> Entries:
         pieces, count = np.fromiter(ids, np.int64), np.asarray(counts, np.int64)
@@ -215,6 +210,16 @@ def may_be_alone(word: str) -> bool:
     is_odd = not word.isprintable() or "▁" in word or "\ufffd" in word
     normal = unicodedata.normalize("NFKD", word)
     return bool(word) and not is_odd and " " not in normal and not unicodedata.combining(normal[0])
+
+
+def ragged(starts: Int[np.ndarray, "*X"], counts: Int[np.ndarray, "*X"]) -> Int[np.ndarray, " K"]:
+    """Count up from each start, so many numbers.
+
+    >>> ragged(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    starts, counts = starts.ravel(), counts.ravel()
+    return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
 
 def tokenizer_state(tokenizer: Any) -> dict[str, Any]:

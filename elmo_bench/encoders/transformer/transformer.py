@@ -59,9 +59,6 @@ class Transformer(nn.Module):
     or for an invalid setting.
     """
 
-    # It lays out what the model reads on the host, and moves that: `encode` leaves it to it, so
-    # that the host need not wait for the batch before.
-    moves_inputs = True
     reads_joined = True
 
     def __init__(

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from elmo_bench.text.joined import BREAK, SUMMARY
 
-from .subwords import Subwords
+from .subwords import Subwords, ragged
 
 
 class Pieces(NamedTuple):
@@ -35,8 +35,8 @@ class Pieces(NamedTuple):
     mask: Bool[Tensor, "B T"]  # true for words, false for padding
 
     def to(self, *_: Any, **__: Any) -> "Pieces":
-        """Stay on the host, where `Transformer` lays out what it sends to its device: Lightning
-        would move them there, and each tensor's way back waits for the batch before.
+        """Stay on the host: `Transformer` lays out there what it sends to its device, and a tensor
+        on its way back would wait for the batch before.
         """
         return self
 
@@ -222,16 +222,6 @@ class Windows:
         summaries[cut.row, cut.number] = rows.marked[cut.row] * cut.summary
         ids, words, shares, kinds = laid
         return [ids, sizes, words, shares, summaries, kinds]
-
-
-def ragged(starts: Int[np.ndarray, "*X"], counts: Int[np.ndarray, "*X"]) -> Int[np.ndarray, " K"]:
-    """Count up from each start, so many numbers.
-
-    >>> ragged(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    starts, counts = starts.ravel(), counts.ravel()
-    return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
 
 def special_tokens(tokenizer: Any, config: Any) -> Special:
