@@ -1,6 +1,5 @@
 """The only LightningModule: trains and evaluates the model of any task."""
 
-import logging
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from elmo_bench.elmo import FineTuning
-from elmo_bench.files import counted_noun
 from elmo_bench.nn import Backbone
 from elmo_bench.runs import Mix, flat_mix
 
@@ -21,9 +19,9 @@ from .data import Numbered
 from .layer_norms import LayerNorms
 from .metrics import Mean
 from .optim import decaying, parameter_groups
+from .parts import Parts, decoded
 from .processes import of_all, rank
 
-log = logging.getLogger(__name__)
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU
 
 
@@ -59,10 +57,6 @@ class TaskModule(pl.LightningModule):
     evaluation or prediction, `predictions` maps the position of each example in its file to its
     prediction. With `encoder_is_elsewhere` (frozen, and in its own files) checkpoints omit the
     encoder; they contain `content` besides the weights.
-
-    A batch that is too large for a GPU's memory is read in 2, 4, ... `parts`: a step has the same
-    gradient, but for dropout's random numbers, the statistics of batch norms, and the weights of
-    examples in a loss that is not a mean over all examples (SQuAD's leaves some out).
     """
 
     def __init__(
@@ -92,9 +86,7 @@ class TaskModule(pl.LightningModule):
         self.rename: Callable[[Any], Any] | None = None  # to the labels of another corpus
         self.content: dict[str, Any] = {}  # of checkpoints, besides the weights
         self.predictions: dict[int, Any] = {}
-        self.parts, self.count = 1, 0  # of a batch: in how many parts it is read; its examples
-        self.further: list[list[int]] = []  # the examples of its further parts
-        self.losses: list[tuple[Tensor, int]] = []  # of its parts: mean loss, examples
+        self.parts = Parts()  # in which a batch is read
 
     @property
     def elmo(self) -> Any:
@@ -111,64 +103,25 @@ class TaskModule(pl.LightningModule):
         self.finetuning.freeze(self.encoder_groups, self.current_epoch)
 
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
-        self.count, self.losses = len(numbered.numbers), []
-        first, *self.further = _split(numbered.numbers, self.parts)
-        part = self._part("train", first) if self.further else numbered
-        return self._loss(part) + self.elmo.penalty()
-
-    def _loss(self, part: Numbered) -> Tensor:
-        """Return what a part adds to the loss of its batch."""
-        loss, count = self.model.loss(self.model(part.batch), part.batch), len(part.numbers)
-        sums = getattr(self.model, "sums_losses", False)
-        # Mean per example, independent of the batch size.
-        self.losses.append((loss.detach() / (count if sums else 1), count))
-        return loss * (1 if sums else count / self.count)
-
-    def _part(self, split: str, numbers: list[int]) -> Numbered:
-        """Return a batch of these examples, as the loader and Lightning make it."""
-        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        part = self.trainer.precision_plugin.convert_input(data.batch(split, numbers))
-        return self.trainer.strategy.batch_to_device(part)
+        return self.parts.first_loss(self, numbered) + self.elmo.penalty()
 
     def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         super().backward(loss, *args, **kwargs)
-        precision = self.trainer.precision_plugin
-        for numbers in self.further:
-            with precision.train_step_context():
-                more = self._loss(self._part("train", numbers))
-            super().backward(precision.pre_backward(more, self))
+        for further in self.parts.further_losses(self):
+            super().backward(further)
 
     def optimizer_step(
         self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None
     ) -> None:
-        closure = partial(self._in_parts, optimizer_closure)
+        closure = partial(self.parts.fitted, self.trainer, optimizer_closure)
         super().optimizer_step(epoch, batch_idx, optimizer, closure)
 
-    def _in_parts(self, closure: Callable[[], Any]) -> Any:
-        """Compute the gradient of a step, in more parts until memory suffices."""
-        while True:
-            try:
-                return closure()
-            except torch.OutOfMemoryError as error:
-                self._halve(error)
-            # Here, behind the exception, the memory of the attempt is free.
-
-    def _halve(self, error: torch.OutOfMemoryError) -> None:
-        """Have batches read in twice as many parts; raises MemoryError where this cannot help."""
-        trainer, said = self.trainer, f"no room for {counted_noun(self.count, 'example')} at once"
-        has_others = trainer.world_size > 1 or trainer.accumulate_grad_batches > 1
-        if has_others or self.parts >= self.count:
-            raise MemoryError(f"{said}: lower fit.batch_size or fit.batch_tokens") from error
-        self.parts *= 2
-        log.warning("%s: batches are read in %d parts, to the same steps", said, self.parts)
-
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        for mean, count in self.losses:
+        for mean, count in self.parts.losses:
             self.mean_loss.update(mean * count, count)
         self.log("train/loss", self.mean_loss, on_step=False, on_epoch=True, prog_bar=True)
         # Logged every trainer.log_every_n_steps.
-        whole: Any = sum(mean * (count / self.count) for mean, count in self.losses)
-        self.log("train/loss_step", whole, on_step=True, on_epoch=False)
+        self.log("train/loss_step", self.parts.mean_loss, on_step=True, on_epoch=False)
         if batch_idx % CHECK_EVERY == CHECK_EVERY - 1:
             self.check_loss()
 
@@ -184,24 +137,11 @@ class TaskModule(pl.LightningModule):
             )
 
     def predict_step(self, numbered: Numbered, batch_idx: int, split: str = "test") -> list:
-        predicted = self._decoded(numbered, split)
+        predicted = decoded(self, numbered, split)
         if self.rename is not None:
             predicted = [self.rename(prediction) for prediction in predicted]
         self.predictions |= zip(numbered.numbers, predicted, strict=True)
         return predicted
-
-    def _decoded(self, numbered: Numbered, split: str) -> list:
-        """Decode a batch, or its halves where memory does not suffice for the whole."""
-        try:
-            predicted = self.model.decode(self.model(numbered.batch), numbered.batch)
-            self.layer_norms.add()
-            return predicted
-        except torch.OutOfMemoryError:
-            if len(numbered.numbers) == 1:
-                raise
-        self.layer_norms.read.clear()
-        halves = (self._part(split, half) for half in _split(numbered.numbers, 2))
-        return [each for half in halves for each in self._decoded(half, split)]
 
     def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
         self._measure("dev", numbered)
@@ -308,9 +248,3 @@ class TaskModule(pl.LightningModule):
         losses = checkpoint.get("mean_loss") or [{}]
         for name, value in losses[rank() % len(losses)].items():
             getattr(self.mean_loss, name).copy_(value)
-
-
-def _split(numbers: list[int], parts: int) -> list[list[int]]:
-    """Split a batch into parts of equal size, but for the last; at most one for each example."""
-    size = -(-len(numbers) // parts)
-    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
