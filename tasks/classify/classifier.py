@@ -58,8 +58,9 @@ class Classifier(nn.Module):
         self._check(len(examples[0].sentences), examples[0].source)
         if self.is_balanced and self.class_weights is not None:
             counts = Counter(example.gold for example in examples)
-            shares = [counts[label] * len(self.labels) / len(examples) for label in self.labels]
-            self.class_weights.copy_(1 / torch.tensor(shares))
+            # A label that only other examples have weighs as much as one of a single example.
+            numbers = torch.tensor([max(counts[label], 1) for label in self.labels])
+            self.class_weights.copy_(len(examples) / (len(self.labels) * numbers))
 
     def _check(self, number: int, source: str) -> None:
         if number != self.num_texts:

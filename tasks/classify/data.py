@@ -1,6 +1,7 @@
 """Texts with labels or scores in columns: by tabs, commas, JSON or a regular expression."""
 
 import csv
+import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ def read(
     pattern: Text | None = None,
     encoding: Text | None = None,
     tokenized: bool | None = None,
+    labels: list[str | int] | None = None,
     leave_out: list[str | int] | None = None,
     joint: bool = False,
 ) -> Iterator[Example]:
@@ -40,9 +42,9 @@ def read(
     explains. Several columns of `text` are joined by blanks.
 
     Raises ValueError, with file and line, for a row of another width than the first or without a
-    column, a text without a character that can be seen, a label of characters that cannot be seen,
-    and a score that is not a finite number; with the file, for columns without a name or with the
-    name of another; and the errors of `read_lines`.
+    column, a text without a character that can be seen, a label of characters that cannot be seen
+    or outside `labels`, a score that is not a finite number, and two columns of one name; and the
+    errors of `read_lines`.
     """
     kind, gold = ("score", score) if score else ("label", label or "label")
     given = {"text": text or "text", "text2": text2, "group": group, kind: gold}
@@ -51,19 +53,19 @@ def read(
         raise ValueError(
             f"data.columns={columns}, but all must be names, or all numbers in a file without names"
         )
-    out, left = {str(each) for each in leave_out or ()}, 0
+    known, out, left = (*map(_written, labels or ()),), {*map(_written, leave_out or ())}, 0
     for number, row in _rows(path, columns, pattern, encoding or "utf-8"):
         source = f"{path}:{number}"
         cells = {key: _cell(row, key, column, source) for key, column in columns.items()}
-        if str(cells[kind]).strip() in out:
+        if _written(cells[kind]) in out:
             left += 1
             continue
         sides = [key for key in ("text", "text2") if key in cells]
         texts = tuple(_words(cells[key], source, key, tokenized) for key in sides)
-        found = _gold(cells[kind], source, kind)
+        found = _gold(cells[kind], source, kind, known)
         unit = "group" if group else "first text" if text2 else "text"
         cluster = str(cells["group"]) if group else " ".join(texts[0])
-        yield Example(texts, found, source, (cluster,), (unit,), joint=joint)
+        yield Example(texts, found, source, (cluster,), (unit,), joint=joint, known=known)
     if left:
         log.info("%s: left out %d rows (data.columns.leave_out)", path, left)
 
@@ -89,10 +91,15 @@ def _named(
 ) -> Iterator[tuple[int, Row]]:
     names: Sequence[Any] = ()
     for number, row in rows:
-        if not names and by_name:
-            names = _names(row, f"{path}:{number}")
-            continue
-        names = names or range(1, len(row) + 1)
+        if not names:
+            names = [cell.strip() for cell in row] if by_name else range(1, len(row) + 1)
+            if twice := [name for name in names if name and names.count(name) > 1]:
+                raise ValueError(
+                    f"{path}:{number}: {names.count(twice[0])} columns of the name {twice[0]!r}, "
+                    "but each needs its own; columns without names are numbers: data.columns.text=1"
+                )
+            if by_name:
+                continue
         if len(row) != len(names):
             raise ValueError(
                 f"{path}:{number}: {len(row)} columns, but the first line has {len(names)}; {KINDS}"
@@ -129,16 +136,6 @@ def _of_commas(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"{path}:{number}: {wrong}") from error
 
 
-def _names(row: Sequence[str], source: str) -> list[str]:
-    names = [name.strip() for name in row]
-    if wrong := [name for name in names if not name or names.count(name) > 1]:
-        raise ValueError(
-            f"{source}: {names.count(wrong[0])} columns of the name {wrong[0]!r}, but each needs a "
-            "name of its own; columns without names have numbers: data.columns.text=1"
-        )
-    return names
-
-
 def _cell(row: Row, key: str, column: Any, source: str) -> Any:
     """Return what a row has in a column, or in several, joined."""
     if isinstance(column, list | tuple):
@@ -167,9 +164,16 @@ def _words(value: Any, source: str, column: str, tokenized: Any = False) -> tupl
     return tuple(words)
 
 
-def _gold(value: Any, source: str, kind: str) -> str | float:
-    """Return a label as text, or a score; raises ValueError for a value that is neither."""
-    text = (str(value).lower() if isinstance(value, bool) else str(value)).strip()
+def _written(value: Any) -> str:
+    """Return a label as text; one that is not, as JSON writes it: true."""
+    return (value if isinstance(value, str) else json.dumps(value)).strip()
+
+
+def _gold(value: Any, source: str, kind: str, known: Sequence[str]) -> str | float:
+    """Return a label as text, or a score; raises ValueError for a value that is neither, and for a
+    label that is not known, if some are.
+    """
+    text = _written(value)
     is_label = isinstance(value, str | int) and text and text.isprintable()
     found = finite(value) if kind == "score" else text if is_label else None
     if found is None:
@@ -177,6 +181,10 @@ def _gold(value: Any, source: str, kind: str) -> str | float:
             f"{source}: {kind} {shown(value)}, but a score must be a finite number, and a label "
             "an integer or characters that can be seen; data.columns.leave_out=[LABEL] leaves rows "
             "out"
+        )
+    if known and found not in known:
+        raise ValueError(
+            f"{source}: {kind} {shown(found)}, but data.columns.labels has {', '.join(known)}"
         )
     return found
 

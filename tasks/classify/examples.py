@@ -35,6 +35,7 @@ class Example:
     units: tuple[str, ...]
     identity: str = ""
     joint: bool = False
+    known: tuple[str, ...] = ()  # labels that others may have
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -42,7 +43,7 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        return [self.gold] if isinstance(self.gold, str) else []
+        return [*self.known, *([self.gold] if isinstance(self.gold, str) else [])]
 
 
 class Batch(NamedTuple):

@@ -71,6 +71,16 @@ def test_every_format_has_the_same_examples(tmp_path, kind):
     assert (left.group, left.units) == (("good",), ("group",))
 
 
+def test_labels_that_training_lacks_and_columns_without_a_name(tmp_path):
+    """Tables of pandas have a column of numbers without a name."""
+    (tmp_path / "a.csv").write_text(",label,text,\n0,a,x,\n1,b,y,\n")
+    (one,) = read(tmp_path / "a.csv", labels=["b", "a", 2], leave_out=["b"])
+    assert ({*one.labels}, one.gold) == ({"a", "b", "2"}, "a")
+    (tmp_path / "a.jsonl").write_text('{"label": true, "text": "x"}\n{"label": 1, "text": "y"}\n')
+    (one,) = read(tmp_path / "a.jsonl", leave_out=["true"])
+    assert one.gold == "1"
+
+
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=9)
 
 
@@ -102,7 +112,7 @@ TSV, CSV, JSONL = (
         ("a.tsv", TSV + "\tx\n", {}, ":3", "label '', but a score must be"),
         ("a.tsv", TSV + "a\u200b\tx\n", {}, ":3", r"label 'a\\u200b', but"),
         ("a.tsv", "label\tlabel\na\tx\n", {}, ":1", "2 columns of the name 'label', but each needs"),
-        ("a.tsv", "label\t\na\tx\n", {}, ":1", "1 columns of the name ''"),
+        ("a.tsv", TSV + "b\tx\n", {"labels": ["a", 1]}, ":3", "label 'b', but .* has a, 1"),
         ("a.tsv", TSV, {"text": "review"}, ":2", "no column review, but columns label and text: "
          "set data.columns.text=COLUMN"),
         ("a.txt", TSV.replace("\t", ","), {}, ":2", "no column text, but a column label,text"),
@@ -218,10 +228,11 @@ def test_pools_against_loops(pool, joint):
 
 
 def test_class_weights():
+    """`c` has no example: one that another file has must not have an infinite loss."""
     examples = [example(label, "x") for label in "aaab"]
-    for given_, wanted in (("balanced", [2 / 3, 2.0]), ({"b": 3.0}, [1.0, 3.0])):
+    for given_, wanted in (("balanced", [4 / 9, 4 / 3, 4 / 3]), ({"b": 3.0}, [1.0, 3.0, 1.0])):
         options = {"pool": "mean", "dropout": 0.0, "class_weights": given_}
-        model, batch = head(Pooled, examples, "ab", **options)
+        model, batch = head(Pooled, examples, "abc", **options)
         model.observe(examples)
         assert model.class_weights.tolist() == pytest.approx(wanted)
         scores = model(batch)
