@@ -16,10 +16,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.elmo import Elmo, FineTuning
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
-from elmo_bench.files import watched
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab
-from elmo_bench.text.overlap import in_text, in_training
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 
@@ -88,16 +86,6 @@ def data(
         num_workers=hardware.workers(cfg),
         vocab=vocab,
     )
-
-
-def overlap(cfg: DictConfig, data: TaskData) -> dict[str, dict[str, list[int]]]:
-    """Count the examples that also stand in training, or in the text of `cfg.text`."""
-    splits = {split: [each.sentences for each in part] for split, part in data.examples.items()}
-    counts = {"training": in_training(splits)}
-    if cfg.get("text"):
-        text = watched(inputs.sentences(cfg, "train"), "text.files.train, sentences")
-        counts["text"], counts["n-grams"] = in_text(splits, text)
-    return counts
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:

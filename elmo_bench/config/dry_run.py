@@ -14,10 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import check_room, row_bytes
 from elmo_bench.files import NotHereError, counted_noun, offline
-from elmo_bench.runs import is_baseline, overlap_lines
+from elmo_bench.runs import is_baseline, overlap_lines, reads_apart
 
 from . import build, hardware, inputs, process
 from .check import applied_options
+from .overlap import overlap
 
 WITH_TRAINER = ("train", "evaluate", "predict")
 DOWNLOAD = "download"  # the value of `dry_run`
@@ -31,7 +32,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     """
     process.silence()
     said: list[str] = []
-    corpora: dict[str, tuple[list[str], int]] = {}
+    corpora: dict[tuple[str, bool], tuple[list[str], int]] = {}
     for config in {_settings(each): each for each in configs}.values():
         stays_offline = config.dry_run != DOWNLOAD
         with offline() if stays_offline else nullcontext(), inputs.as_run(config) as cfg:
@@ -39,7 +40,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
             if cfg.job.get("name") != "train":
                 continue
             said += applied_options(cfg)
-            if (which := _settings(cfg, CORPUS)) not in corpora:
+            if (which := (_settings(cfg, CORPUS), reads_apart(cfg))) not in corpora:
                 corpora[which] = _corpus(cfg)
             of_corpus, tokens = corpora[which]
             said += of_corpus
@@ -88,7 +89,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     held_out = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
     found = {split: f"data.files.{split}={path}" for split, path in files.items()}
     said = [f"{found.get(split, held_out)}: {n:,} examples" for split, n in counts.items()]
-    said += overlap_lines(build.overlap(cfg, data))
+    said += overlap_lines(overlap(cfg, data.examples))
     for file in inputs.checked_vector_files(cfg):
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")

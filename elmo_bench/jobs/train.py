@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import adaptation, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
+from elmo_bench.config.overlap import logged_overlap
 from elmo_bench.config.task_format import task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
@@ -26,7 +27,6 @@ from elmo_bench.runs import (
     flat_mix,
     goes_on_from,
     is_baseline,
-    overlap_lines,
     reads_apart,
     write_result,
 )
@@ -96,7 +96,8 @@ def _attempt(
     """Train and test in this precision; the result is of the config as it was `asked` for."""
     cfg = _seeded(_with(asked, "trainer.precision", precision))
     parts = build.parts(cfg, inputs.by_split(files))
-    parameters, overlap = count_parameters(parts.module), _overlap(cfg, parts.data)
+    parameters = count_parameters(parts.module)
+    overlap = logged_overlap(cfg, parts.data.examples) if is_first() else {}
     parts.module.content = _content(cfg, asked, parts, parameters)
     epoch_lines = EpochLines(f"dev/{cfg.task.monitor}", started)
     last_path = Path(cfg.run_dir, LAST_CHECKPOINT)
@@ -159,14 +160,6 @@ def _content(
     log.info("%s on %s: %s examples; %s", cfg.task.name, cfg.data.name, sizes, size)
     model = checkpoint.describe(cfg, parts.data.vocab, parts.vectors, parts.module)
     return {checkpoint.KEY: model | {"run": about(asked) | {"parameters": parameters}}}
-
-
-def _overlap(cfg: DictConfig, data: TaskData) -> dict[str, Any]:
-    """Count, in one process, the examples that stand elsewhere, too; log if there are any."""
-    overlap = build.overlap(cfg, data) if is_first() else {}
-    if any(count for counts in overlap.values() for count, _ in counts.values()):
-        log.info("%s", "; ".join(overlap_lines(overlap)))
-    return overlap
 
 
 def _measure(

@@ -1,12 +1,15 @@
 """What is made from a config."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from elmo_bench.config import build, hardware
+from elmo_bench.config.overlap import overlap
 from elmo_bench.config.task_format import task_format
 from elmo_bench.config.word_vectors import read_word_vectors
 from elmo_bench.runs import machine
-from elmo_bench.text import Vocab
+from elmo_bench.text import Vocab, joined
 from tests.conftest import composed
 
 
@@ -77,3 +80,13 @@ def test_a_task_has_another_embed_or_rnn_than_its_own(task, chosen):
     cfg = composed(f"task={task}", chosen, "encoder=none")
     vocab = Vocab(["a"], ["x", "y"])
     assert build.model(cfg, vocab, {}, build.elmo(cfg)).backbone.dim > 0
+
+
+def test_examples_in_one_sequence_stand_in_a_text_too(tmp_path):
+    """The marks between their texts are in no text."""
+    (tmp_path / "text.txt").write_text("It rains .\n\nWet\n")
+    cfg = composed("text=files", f"text.files.train={tmp_path}/text.txt")
+    empty = dict.fromkeys(("labels", "source", "gold", "group"), ())
+    test = [SimpleNamespace(sentences=[joined(["It", "rains", "."], ["Wet"])], **empty)]
+    counts = overlap(cfg, {"train": [], "test": test})
+    assert counts["text"] == {"test": [1, 1]}
