@@ -70,10 +70,14 @@ class Cut(NamedTuple):
 
     row: Int[np.ndarray, " X"]  # the sentence
     number: Int[np.ndarray, " X"]  # among the windows of the sentence
+    size: Int[np.ndarray, " X"]  # pieces in the window
+    first: Int[np.ndarray, " X"]  # the sentence's first piece
+    fixed: Int[np.ndarray, " X"]  # pieces of the first part
+    before: Int[np.ndarray, " X"]  # pieces that slide, but are in earlier windows alone
+    missing: Int[np.ndarray, " X"]  # pieces of the sentence that are not in the window
+    low: Int[np.ndarray, " X"]  # vectors count from this piece of the window ...
+    high: Int[np.ndarray, " X"]  # ... up to this one
     summary: Float[np.ndarray, " X"]  # weight in the sentence's summary
-    # Of each part: its first piece and where that is in the window, how many pieces it has, and
-    # from where to where their vectors count.
-    parts: Int[np.ndarray, "5 3 X"]
 
 
 @dataclass
@@ -122,9 +126,8 @@ class Windows:
         lengths, sizes = np.array([*map(len, sentences)], np.int64), rows.ends - rows.begins
         # Where a word is in its sentence; what is before its words is context.
         position = np.arange(len(words)) - np.repeat(rows.ends - 1 - lengths, sizes)
-        shares = entries.shares[piece] * np.repeat(
-            position >= np.repeat(rows.marked, sizes), counts
-        )
+        is_own = position >= np.repeat(rows.marked, sizes)
+        shares = entries.shares[piece] * np.repeat(is_own, counts)
         kinds = np.repeat(self._kinds(rows, len(words)), counts)
         pieces = [entries.ids[piece], np.repeat(position, counts), shares, kinds]
         cut = self._cut(np.concatenate([[0], np.cumsum(counts)]), rows)
@@ -188,39 +191,39 @@ class Windows:
         first, total, fixed, room, slides, overlap, count = (
             each[row] for each in (first, total, fixed, room, slides, overlap, count)
         )
-        begin, is_last = number * (room - overlap), number == count - 1
-        length, none = np.minimum(room, slides - begin), 0 * row
+        before, is_last = number * (room - overlap), number == count - 1
+        size = fixed + np.minimum(room, slides - before) + after
         # Where two windows overlap, the later one counts from here on.
-        later = overlap if self.left_only else overlap - overlap // 2
-        parts = (
-            (first, first + fixed + begin, first + total - after),
-            (none, fixed, fixed + length),
-            (fixed, length, none + after),
-            (none, np.where(number > 0, later, 0), none),
-            (fixed * (number == 0), np.where(is_last, length, room - overlap + later), none),
-        )
+        later = fixed + (overlap if self.left_only else overlap - overlap // 2)
+        low = np.where(number > 0, later, 0)
+        high = np.where(is_last, size, later + room - overlap)
         summary = 1 / count if self.sums_up_first else is_last.astype(float)
-        return Cut(row, number, summary, np.array(parts))
+        return Cut(row, number, size, first, fixed, before, total - size, low, high, summary)
 
-    def _lay_out(self, pieces: list[np.ndarray], cut: Cut, rows: Rows) -> list[np.ndarray]:
+    def _lay_out(self, pieces: Sequence[np.ndarray], cut: Cut, rows: Rows) -> list[np.ndarray]:
         """Return all fields of `Pieces` but the mask, from each piece's id, word, share and token
         type.
         """
-        size = cut.parts[2].sum(0)
-        shape = len(rows.begins), cut.number.max(initial=-1) + 1, size.max(initial=0)
-        source, target, length, low, high = cut.parts
-        target = target + (cut.row * shape[1] + cut.number) * shape[2]
-        slot, piece = ragged(target, length), ragged(source, length)
-        read = ragged(target + low, high - low), ragged(source + low, high - low)
-        fills = (self.pad, slot, piece), (0, *read), (0, *read), (0, slot, piece)
-        laid = []
-        for values, (fill, slots, places) in zip(pieces, fills, strict=True):
-            laid.append(np.full(shape, fill, values.dtype))
-            laid[-1].reshape(-1)[slots] = values[places]
+        shape = len(rows.begins), cut.number.max(initial=-1) + 1, cut.size.max(initial=0)
+        # Of each piece of a window: its place there, and then its number among all pieces.
+        place = ragged(0 * cut.size, cut.size)
+        row, number, size, first, fixed, before, missing, low, high = (
+            np.repeat(each, cut.size) for each in cut[:-1]
+        )
+        is_end = place >= size - len(self.special.after)
+        piece = first + place + np.select([place < fixed, is_end], [0, missing], before)
+        ids, words, shares, kinds = (values[piece] for values in pieces)
+        shares = shares * ((low <= place) & (place < high))
+
+        def laid_out(values: np.ndarray, fill: int = 0) -> np.ndarray:
+            array = np.full(shape, fill, values.dtype)
+            array[row, number, place] = values
+            return array
+
         sizes, summaries = np.zeros(shape[:2], np.int64), np.zeros(shape[:2], np.float32)
-        sizes[cut.row, cut.number] = size
+        sizes[cut.row, cut.number] = cut.size
         summaries[cut.row, cut.number] = rows.marked[cut.row] * cut.summary
-        ids, words, shares, kinds = laid
+        ids, words, shares, kinds = laid_out(ids, self.pad), *map(laid_out, (words, shares, kinds))
         return [ids, sizes, words, shares, summaries, kinds]
 
 
