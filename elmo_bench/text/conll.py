@@ -25,11 +25,11 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     """Yield each block of lines between empty lines, without empty blocks.
 
     A line of only spaces and tabs is empty; one that starts with `-DOCSTART-` begins another
-    document. A line before the first token of a block that starts with # is a comment, unless its
-    last column is a tag and it has as many columns as other lines. If a line has a tab, tabs
-    separate its columns, so that a word may be empty or contain a space; otherwise spaces do.
-    Raises ValueError, with file and line, for a line of fewer than two columns, or of another
-    number than the first line of a token.
+    document. A line before the first token of a block that starts with # is a comment, unless it
+    has as many columns as other lines, and behind a # alone a tag in the last (or _ or -). If a
+    line has a tab, tabs separate its columns, so that a word may be empty or contain a space;
+    otherwise spaces do. Raises ValueError, with file and line, for a line of fewer than two
+    columns, or of another number than the first line of a token.
     """
     document, width = 0, _width(path)
     block: list[Row] = []
@@ -41,7 +41,8 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
             block, document = [], document + begins
             continue
         columns = _columns(line)
-        is_token = len(columns) == width and is_tag(columns[-1])
+        has_tag = is_tag(columns[-1]) or columns[-1] in ("_", "-")
+        is_token = len(columns) == width and (columns[0] != "#" or has_tag)
         if line.startswith("#") and not block and not is_token:
             continue
         if not 2 <= len(columns) == width:

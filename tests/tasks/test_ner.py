@@ -20,6 +20,8 @@ def test_a_comment_stands_before_a_sentence_and_has_no_tag(tmp_path):
         "# id 5\tdomain=en\n# text = So _ O\n#1 _ B-X\n# _ I-X\n\n\n"
         "# _ O\nleft _ O\n\n#\n# id = 6 O\n# B-X O\n#\tO\n"
     )
+    with pytest.raises(ValueError, match="gold:1: tag 'B', but"):
+        entities(tmp_path, "#tag B\nleft O\n")  # and is no comment
     with pytest.raises(ValueError, match="gold:13: 2 columns, but the lines before have 3"):
         entities(tmp_path, text)
     found = entities(tmp_path, text.removesuffix("#\tO\n"))
