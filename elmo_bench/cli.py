@@ -38,7 +38,7 @@ def main() -> None:
         sys.exit("\n".join(wrong))
     else:
         advice.explain_errors()
-        for option in LOOKS.keys() & {*arguments}:
+        for option in (each for each in LOOKS if each in arguments):
             sys.argv.remove(option)
             os.environ["ELMO_BENCH_DRY_RUN"] = LOOKS[option]
         for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all

@@ -32,6 +32,6 @@ def overlap(cfg: DictConfig, examples: Examples) -> Overlap:
 def logged_overlap(cfg: DictConfig, examples: Examples) -> Overlap:
     """Count these examples; log how many, if there are any."""
     counts = overlap(cfg, examples)
-    if any(count for kind in counts.values() for count, _ in kind.values()):
-        log.info("%s", "; ".join(overlap_lines(counts)))
+    if lines := overlap_lines(counts):
+        log.info("%s", "; ".join(lines))
     return counts

@@ -31,6 +31,7 @@ Values = str | int | float | bool | list[str | int | float | bool | list | None]
 Files = File | Annotated[list[File], MinLen(1)]
 Formatted = Literal["float32", "float16"]
 Stored = Literal["float32", "bfloat16", "float16", "int8"]
+Embedded = Literal["all", "top", "mix"]
 Split = Literal["train", "dev", "test"]
 Betas = Annotated[list[Dropout], MinLen(2), MaxLen(2)]
 Filter = Annotated[list[Size], MinLen(2), MaxLen(2)]  # width, number
@@ -323,13 +324,7 @@ JOBS: dict[str, type[Run]] = {
         limit=Natural | None,
         output=File | None,
     ),
-    "embed": run(
-        input=File,
-        output=File,
-        layers=Literal["all", "top", "mix"],
-        dtype=Formatted,
-        batch_tokens=Count,
-    ),
+    "embed": run(input=File, output=File, layers=Embedded, dtype=Formatted, batch_tokens=Count),
     "evaluate": run(run_dir=Folder, checkpoint=File, split=Split),
     "ontonotes": run(ldc=Folder, skeletons=Folder, out=Folder),
     "perplexity": run(input=File),

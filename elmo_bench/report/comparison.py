@@ -54,7 +54,7 @@ def compared(
     every = [*runs, *base]
     examples = [examples_of(run, metric, split) for run in every]
     counts = [each for each in examples if each is not None]
-    if flaw := _incomparable(every, examples, split):
+    if flaw := _incomparable(every, examples, split, question[1]):
         return plain._replace(flaw=flaw)
     rows = np.stack([each.rows for each in counts])
     test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
@@ -112,16 +112,20 @@ def size(counts: Counts) -> str:
     return examples if counts.unit == "cluster" else f"{examples} {units}"
 
 
-def _incomparable(runs: Sequence[Run], counts: Sequence[Counts | None], split: str) -> Flaw | None:
+def _incomparable(
+    runs: Sequence[Run], counts: Sequence[Counts | None], split: str, metric: str
+) -> Flaw | None:
     """Return the reason why the counts of runs cannot be compared; None if they can."""
     first = counts[0]
+    # The second number is how much is right, but for precision how much is predicted.
+    right = slice(0) if metric.rpartition("/")[2] == "precision" else slice(1, None, 6)
     for run, each in zip(runs, counts, strict=True):
         if each is None or first is None:
             return f"counts/{split}.npz of a run is missing or lacks the metric", short(run.folder)
         for why, ours, theirs in (
             ("are different", each.sentences, first.sentences),
             ("are grouped differently", each.groups, first.groups),
-            ("differ in what is right", each.rows[..., 1::6], first.rows[..., 1::6]),
+            ("differ in what is right", each.rows[..., right], first.rows[..., right]),
         ):
             if not np.array_equal(ours, theirs):
                 both = f"{short(run.folder)}, {short(runs[0].folder)}"

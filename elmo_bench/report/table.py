@@ -14,7 +14,6 @@ from elmo_bench.runs import (
     MIX,
     NOTHING,
     Key,
-    Overlap,
     Run,
     check_files,
     distinguishing,
@@ -190,15 +189,16 @@ def _overlaps(report: Report) -> list[str]:
     """Return notes on examples that stand elsewhere, too: of each corpus, those of the run with
     most, since runs may have read a part of it.
     """
-    titles = task_titles(report.runs)
-    most: dict[str, Overlap] = defaultdict(dict)  # by corpus
-    for run in report.runs:
-        kinds = most[f"{titles[run.task]} ({run.settings.get('data.name', 'a corpus')})"]
-        for kind, counts in run.overlap.items():
-            if (found := counts.get(report.split)) and found[0]:
-                known = kinds.setdefault(kind, {}).get(report.split, found)
-                kinds[kind][report.split] = max(known, found)
-    return [f"{corpus}: {line}" for corpus, each in most.items() for line in overlap_lines(each)]
+    titles, split = task_titles(report.runs), report.split
+
+    def number(run: Run) -> int:
+        return sum(counts.get(split, [0])[0] for counts in run.overlap.values())
+
+    most = {
+        f"{titles[run.task]} ({run.settings.get('data.name', 'a corpus')})": run.overlap
+        for run in sorted(report.runs, key=number)
+    }
+    return [f"{where}: {line}" for where in most for line in overlap_lines(most[where], split)]
 
 
 def is_measured(run: Run, split: str) -> bool:

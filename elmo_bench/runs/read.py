@@ -161,16 +161,18 @@ def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
     return figures
 
 
-def overlap_lines(overlap: Overlap) -> list[str]:
-    """Return a sentence for each count of examples that stand elsewhere, too.
+def overlap_lines(overlap: Overlap, of: str | None = None) -> list[str]:
+    """Return a sentence for each count, above 0, of examples that stand elsewhere, too: of all
+    splits, or `of` one.
 
-    >>> overlap_lines({"training": {"dev": [16, 1043]}})
+    >>> overlap_lines({"training": {"dev": [16, 1043], "test": [0, 900]}})
     ['16 of 1,043 dev examples (1.5 %) also stand in training']
     """
     return [
-        f"{count:,} of {total:,} {split} examples ({100 * count / max(1, total):.1f} %) {words}"
+        f"{count:,} of {total:,} {split} examples ({100 * count / total:.1f} %) {words}"
         for kind, words in STANDS.items()
         for split, (count, total) in overlap.get(kind, {}).items()
+        if 0 < count <= total and of in (None, split)
     ]
 
 

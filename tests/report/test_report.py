@@ -148,6 +148,22 @@ def test_correlations_are_compared(tmp_path):
             read_counts(path, "f1")
 
 
+def test_precision_is_compared(tmp_path):
+    """Runs predict different numbers of chunks in the same examples."""
+    rng = np.random.default_rng(0)
+    for mix, chance in (("top", 0.4), ("all", 0.8)):
+        for seed in SEEDS:
+            folder, guessed = tmp_path / f"{mix}{seed}", rng.integers(1, 4, size=80)
+            right = rng.binomial(guessed, chance)
+            figure = {"metrics": {"test/precision": float(right.sum() / guessed.sum())}}
+            result(folder, 0.5, seed, np.ones(80), more=figure, elmo_mix=mix)
+            path = folder / "counts" / "test.npz"
+            rows = np.stack([right, guessed, right, guessed], -1)[:, None].astype(float)
+            np.savez(path, **{**np.load(path), "precision": rows})
+    shown = report(collect([tmp_path]), None, ["elmo.mix"], metric="precision", baseline=("top",))
+    assert by_column(shown)["all"].comparison.is_significant
+
+
 def test_the_mean_over_corpora(tmp_path):
     """A corpus on which the models of another were tested counts with it as one."""
     chances = {"none": 0.5, "all": 0.7}
