@@ -207,9 +207,10 @@ def may_be_alone(word: str) -> bool:
     """
     if word.isascii() and word.isalpha():
         return True
-    is_odd = not word.isprintable() or "▁" in word or "\ufffd" in word
     normal = unicodedata.normalize("NFKD", word)
-    return bool(word) and not is_odd and " " not in normal and not unicodedata.combining(normal[0])
+    if not word or not word.isprintable() or any(odd in normal for odd in " ▁\ufffd"):
+        return False
+    return not unicodedata.category(normal[0]).startswith("M")  # a mark would join the space
 
 
 def ragged(starts: Int[np.ndarray, "*X"], counts: Int[np.ndarray, "*X"]) -> Int[np.ndarray, " K"]:

@@ -206,17 +206,16 @@ class Transformer(nn.Module):
         size, order = sizes[sentence, window].sort(stable=True)
         sentence, window = sentence[order], window[order]
         for first, last in self._batches(size.tolist(), device):
-            longest = int(size[last - 1])
-            here, length = (sentence[first:last], window[first:last]), size[first:last]
-            where, base = (*here, slice(longest)), mask.shape[1] * here[0]
+            row, number, length = sentence[first:last], window[first:last], size[first:last]
+            longest = int(length[-1])
+            where, base = (row, number, slice(longest)), mask.shape[1] * row
             there = torch.arange(longest) < length[:, None]
             mask_ = None if there.all() else there.long()  # attention is faster without one
-            kind = kinds[where] if kinds.any() else kinds
-            part = [ids[where], mask_, kind if kind.any() else None]
-            share, summary = shares[where], summaries[here]
+            kind, share, summary = kinds[where], shares[where], summaries[row, number]
             read, sums = share > 0, summary.nonzero()[:, 0]
             place = longest * sums + (0 if self.windows.sums_up_first else length[sums] - 1)
-            part += [
+            part = [
+                *(ids[where], mask_, kind if kind.any() else None),
                 torch.cat([read.flatten().nonzero()[:, 0], place]),
                 torch.cat([(words[where] + base[:, None])[read], base[sums]]),
                 torch.cat([share[read], summary[sums]])[:, None],
