@@ -126,7 +126,7 @@ def _places(key: str) -> Iterator[str]:
     from .settings import JOBS, keys  # slow to import
 
     for job, section in JOBS.items():
-        if any(below(each, (key,)) for each in keys(section) - keys()):
+        if any(below(each, (key,)) or below(key, (each,)) for each in keys(section) - keys()):
             yield f"job={job}"
     group, _, rest = key.partition(".")
     values: dict[str, Any] = {}

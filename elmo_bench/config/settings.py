@@ -19,7 +19,6 @@ from elmo_bench.files import (
     Probability,
     Seed,
     Share,
-    Size,
     Text,
 )
 
@@ -34,8 +33,6 @@ Stored = Literal["float32", "bfloat16", "float16", "int8"]
 Embedded = Literal["all", "top", "mix"]
 Split = Literal["train", "dev", "test"]
 Betas = Annotated[list[Dropout], MinLen(2), MaxLen(2)]
-Filter = Annotated[list[Size], MinLen(2), MaxLen(2)]  # width, number
-Directions = Annotated[list[Literal["forward", "backward"]], MinLen(1)]
 Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
 Numbers = Annotated[str, StringConstraints(pattern=r"^\d+(,\d+)*$")]  # such as '0,1'
 Batches = Natural | Probability | None
@@ -286,16 +283,6 @@ class Pretraining(BiLmTraining):
     loss_scale: Positive
 
 
-class BiLmSizes(Section):
-    cell_size: Size
-    projection_size: Size
-    num_layers: Annotated[int, Ge(1), Le(64)]
-    filters: Annotated[list[Filter], MinLen(1)]
-    num_highway: Annotated[int, Ge(0), Le(64)]
-    char_dim: Size
-    directions: Directions
-
-
 class BiLmOptimizer(Section):
     name: Text
     dense: dict
@@ -333,7 +320,7 @@ JOBS: dict[str, type[Run]] = {
         run_dir=Folder,
         out=Folder,
         pretrain=Pretraining,
-        bilm=BiLmSizes,
+        bilm=dict,
         bilm_optimizer=BiLmOptimizer,
         text=TrainingText,
     ),
