@@ -5,8 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from subprocess import Popen
 from types import FrameType
 from typing import Any
@@ -51,42 +50,10 @@ def stop_in_a_line() -> None:
         say(number, "the same command goes on from what it has kept (a training with resume=true)")
         raise Stopped(128 + number)
 
-    for kind in _heeded():
-        signal.signal(kind, stop)
+    for kind in NAMES:
+        if signal.getsignal(kind) is not signal.SIG_IGN:
+            signal.signal(kind, stop)
     sys.unraisablehook = _unraisable
-
-
-def _heeded() -> dict[int, Any]:
-    """The handlers of the signals that are not ignored."""
-    handlers = {kind: signal.getsignal(kind) for kind in NAMES}
-    return {kind: each for kind, each in handlers.items() if each is not signal.SIG_IGN}
-
-
-@contextmanager
-def put_off(note: Callable[[], object]) -> Iterator[None]:
-    """In the block, the first Ctrl-C or SIGTERM only calls `note`; it takes effect after the block.
-    A second one takes effect at once.
-    """
-    came: list[int] = []
-    before = _heeded()
-
-    def restore() -> None:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
-
-    def wait(number: int, _: FrameType | None) -> None:
-        restore()
-        came.append(number)
-        note()
-
-    for kind in before:
-        signal.signal(kind, wait)
-    try:
-        yield
-    finally:
-        restore()
-    if came:
-        signal.raise_signal(came[0])
 
 
 def _unraisable(raised: Any) -> None:

@@ -12,7 +12,6 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from elmo_bench.config.hardware import device
 from elmo_bench.config.inputs import instantiate, sentences
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.files import Bars, check_bilm_folder, duration, sole, watched, write_text
-from elmo_bench.files.signals import put_off
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
 
@@ -95,7 +93,7 @@ class _Run:
 
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
         self.cfg, self.trainer, self.dev = cfg, trainer, dev
-        self.best, self.seconds, self.is_stopped = math.inf, 0.0, False
+        self.best, self.seconds = math.inf, 0.0
         self.out, self.last = Path(cfg.out), Path(cfg.out, LAST)
         self.identity = identity(cfg, trainer.corpus, dev)
         if self.last.is_file():
@@ -103,14 +101,7 @@ class _Run:
                 self._resume(training.load(self.last))
 
     def train(self) -> None:
-        """Train to the end; Ctrl-C or SIGTERM ends the command when a step is done and saved."""
-        with put_off(partial(setattr, self, "is_stopped", True)):
-            self._steps()
-        if math.isinf(self.best):  # a stopped training is to end where it was stopped
-            self._validate()
-            self._save()
-
-    def _steps(self) -> None:
+        """Train to the end."""
         trainer, settings, first = self.trainer, self.cfg.pretrain, self.trainer.step
         earlier, begun = self.seconds, time.perf_counter()
         with Bars() as bars:
@@ -123,11 +114,12 @@ class _Run:
                 bars.update(bar, completed=trainer.step, description=about)
                 if self._is_due(settings.validate_every):
                     self._validate()
-                if self.is_stopped or self._is_due(settings.save_every):
+                if self._is_due(settings.save_every):
                     self._save()
                     log.info("saved after %d of %d steps", trainer.step, trainer.num_steps)
-                if self.is_stopped:
-                    return
+        if math.isinf(self.best):  # a stopped training is to end where it was stopped
+            self._validate()
+            self._save()
 
     def _is_due(self, every: int | None) -> bool:
         """Whether this step is one of every so many, or the last one of an epoch."""

@@ -149,48 +149,6 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path, text, trained, sent):
         assert (out / name).read_bytes() == (whole / name).read_bytes()
 
 
-@pytest.fixture
-def ends():
-    """Ctrl-C and SIGTERM raise SystemExit, as in a command."""
-    kinds = signal.SIGINT, signal.SIGTERM
-    before = [signal.signal(kind, lambda number, _: sys.exit(128 + number)) for kind in kinds]
-    yield
-    for kind, handler in zip(kinds, before, strict=True):
-        signal.signal(kind, handler)
-
-
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_when_the_step_is_saved(trained, tmp_path, ends, sent, caplog):
-    step = Trainer._step
-
-    def signalled(trainer, windows):
-        if trainer.step == 7:
-            os.kill(os.getpid(), sent)
-        return step(trainer, windows)
-
-    whole = trained(f"out={tmp_path}/whole")
-    with pytest.MonkeyPatch.context() as patch, caplog.at_level("INFO"):
-        patch.setattr(Trainer, "_step", signalled)
-        with pytest.raises(SystemExit) as ended:
-            trained()
-    assert ended.value.code == 128 + sent
-    assert "saved after 8 of 46 steps" in caplog.text
-    assert state(tmp_path / "out")["step"] == 8
-    assert trained() == whole
-
-
-def test_a_second_signal_ends_it_at_once(trained, tmp_path, monkeypatch, ends):
-    def signalled(*_):
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGTERM)
-        pytest.fail("it went on")
-
-    monkeypatch.setattr(Trainer, "_step", signalled)
-    with pytest.raises(SystemExit):
-        trained()
-    assert not [*(tmp_path / "out").glob("*.ckpt")]
-
-
 def test_a_longer_training_of_the_same_folder(trained, tmp_path):
     """It goes on where the shorter one ended, at the learning rate of the longer one."""
     first, second = (trained(f"pretrain.epochs={epochs}") for epochs in (1, 3))
