@@ -282,8 +282,7 @@ def _grids(report: reports.Report, show: Sequence[str]) -> Iterator[reports.Grid
     if means := grids.get("means"):  # an empty cell would look like an oversight
         rows = [[text or "no run" for text in row] for row in means.rows]
         grids["means"] = means._replace(rows=rows)
-    shares = reports.weights(report)
-    grids |= {"layers": shares and shares[0]}
+    grids |= {"layers": reports.weights(report)}
     grids |= {"course": course(report), "cost": reports.cost(report)}
     yield from (grid for kind in show if (grid := grids.get(kind)))
 

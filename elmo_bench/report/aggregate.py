@@ -73,9 +73,8 @@ def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
     return {epoch + 1: value for epoch, value in values.items() if epoch < run.epochs}
 
 
-def weights(report: Report) -> tuple[Grid, int] | None:
-    """Return a table with a row for each mix, and the number of its columns of weights; None if no
-    run has a mix.
+def weights(report: Report) -> Grid | None:
+    """Return a table with a row for each mix; None if no run has a mix.
 
     The columns are the softmax-normalised weights s_j and γ (equation 1 of Peters et al. 2018),
     means over seeds, and, if the runs have it, each weight times its layer's mean norm on dev, the
@@ -98,7 +97,7 @@ def weights(report: Report) -> tuple[Grid, int] | None:
     title = titled(report.title, "the share of each layer in the mix")
     names = ["place"] * several + [head.format(layer) for head, layer in heads]
     grid = by_cell(report, rows, names, title, ABOUT_MIXES)
-    return grid._replace(left=grid.left + several), len(layers)
+    return grid._replace(left=grid.left + several)
 
 
 def _means(mixes: Sequence[Mix]) -> dict[tuple[str, int], float]:

@@ -141,12 +141,9 @@ def as_html(macro: str, *values: Any) -> str:
     return str(getattr(_macros(), macro)(*values)).strip()
 
 
-def html_table(grid: Grid, shares: int = 0) -> str:
-    """Return a scrollable table with its title and caption.
-
-    The first `shares` columns of figures are shaded by value, and the caption says so.
-    """
-    return as_html("table", grid, repeated_left_out(grid), is_prose(grid), shares)
+def html_table(grid: Grid) -> str:
+    """Return a scrollable table with its title and caption."""
+    return as_html("table", grid, repeated_left_out(grid), is_prose(grid))
 
 
 def latex_table(grid: Grid, label: str) -> str:
