@@ -2,7 +2,7 @@
 
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
@@ -84,26 +84,12 @@ def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
     [Token(text='house', start=13, end=18), Token(text='”', start=18, end=19)]
     """
     tokens = []
-    for start, end in _offsets(text.translate(_STRAIGHT)):
+    for start, end in _treebank().span_tokenize(text.translate(_STRAIGHT)):
         for piece in _FINE.split(text[start:end]) if fine else [text[start:end]]:
             for part in _part_full_stop(piece):
                 tokens.append(Token(part, start, start + len(part)))
                 start += len(part)
     return tokens
-
-
-def _offsets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of NLTK's tokens, which differ from the text only in double quotes."""
-    end = 0
-    for token in _treebank().tokenize(text):
-        start = end
-        while text[start].isspace():
-            start += 1
-        length = len(token)
-        if not text.startswith(token, start):  # NLTK's `` or '' replaces another quote
-            length = 1 if text[start] == '"' else 2
-        end = start + length
-        yield start, end
 
 
 def _part_full_stop(word: str) -> list[str]:
