@@ -179,26 +179,27 @@ def in_words(answer: Any, words: Sequence[str]) -> list[str]:
     """Return gold or predicted labels as texts.
 
     `answer` is a class or number, an answer, several answers, IOB2 tags (shown as chunks), other
-    tags of words, or clusters of mentions.
+    tags of words or the cells of a treebank's, or clusters of mentions.
 
     >>> in_words(["B-PER", "I-PER", "O", "B-LOC"], ["Ann", "Lee", "in", "Rome"])
     ['PER: Ann Lee', 'LOC: Rome']
     >>> in_words([[(0, 1), (3, 3)]], ["Ann", "Lee", "says", "she"])
     ['Ann Lee = she']
-    >>> in_words("neutral", ["Rain"])
-    ['neutral']
+    >>> in_words("neutral", ["Rain"]), in_words([("2", "nsubj"), ("0", "root")], ["Rain", "falls"])
+    (['neutral'], ['Rain/2/nsubj', 'falls/0/root'])
     """
     if isinstance(answer, str | float):
         return [str(answer)]
     if hasattr(answer, "text"):
         return [str(answer.text)]
-    if all(isinstance(item, str) for item in answer):
-        if len(answer) != len(words):
-            return list(dict.fromkeys(answer))
-        if all(map(TAG.fullmatch, answer)):
-            spans = tags_to_spans(answer)
+    if all(isinstance(part, str) for item in answer for part in item):
+        tags = [item if isinstance(item, str) else "/".join(item) for item in answer]
+        if len(tags) != len(words):
+            return list(dict.fromkeys(tags))
+        if all(map(TAG.fullmatch, tags)):
+            spans = tags_to_spans(tags)
             return [f"{s.label}: {' '.join(words[s.start : s.end + 1])}" for s in spans]
-        return [f"{word}/{tag}" for word, tag in zip(words, answer, strict=True)]
+        return [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
     return [
         " = ".join(" ".join(words[first : last + 1]) for first, last in cluster)
         for cluster in answer

@@ -28,7 +28,7 @@ from elmo_bench.sample import files as sample
 from tasks.squad.data import Answer
 from tests import conftest
 
-TASKS = ("ner", "coref", "squad", "sst5")  # tags, clusters, texts, classes
+TASKS = ("ner", "coref", "squad", "sst5", "parse")  # tags, clusters, texts, classes, cells
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,8 @@ def wrong(answer):
         return {"neutral": "entailment", "1": "2"}.get(
             answer, "1" if answer.isdigit() else "neutral"
         )
+    if answer and isinstance(answer[0][0], str) and isinstance(answer[0], tuple):
+        return [("9", "new")] * len(answer)
     if answer and isinstance(answer[0], str):
         return ["B-NEW" if tag == "O" else "O" for tag in answer]
     return []
