@@ -1,6 +1,5 @@
 """`job=diff`: compare two runs: settings, figures, and the examples on which they differ."""
 
-import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench.config import inputs, trusted
-from elmo_bench.files import listed, write_text
-from elmo_bench.report import checked_outputs
+from elmo_bench.files import listed
 from elmo_bench.report import difference as differences
 from elmo_bench.report.difference import Difference
 from elmo_bench.runs import (
@@ -27,8 +25,6 @@ from elmo_bench.runs import (
 )
 from elmo_bench.text import tags_to_spans, texts_of
 
-log = logging.getLogger(__name__)
-OWN = {".html": f'<!DOCTYPE html>.*"{differences.GENERATOR}"'}  # begins a page of ours
 TAG = re.compile("O|[BI]-.+")
 # What says which examples a run was measured on, and what is right; job=evaluate reads any split
 # as test.
@@ -38,22 +34,16 @@ NOT_HERE = (ValueError, OSError, ImportError, TypeError, AttributeError, KeyErro
 
 
 def diff(cfg: DictConfig) -> None:
-    """Write all differences to the page `output`, and print them with the first `limit` examples.
+    """Print the differences, with the first `limit` rows of each table.
 
     Raises FileNotFoundError or ValueError if `a` or `b` is not a run, lacks the counts of `split`,
     or was evaluated on other examples than the other run.
     """
-    outputs, difference = check(cfg)
-    for output in outputs:
-        write_text(output, differences.as_page(difference))
-        log.info("written: %s", output)
-    # Print last: if the reader closes the pipe (`| head`), the process ends here.
-    differences.show(Console(emoji=False), difference, cfg.limit)
+    differences.show(Console(emoji=False), check(cfg), cfg.limit)
 
 
-def check(cfg: DictConfig) -> tuple[list[Path], Difference]:
-    """Return the file to write, if any, and what it will say."""
-    outputs = checked_outputs(cfg.output, OWN)
+def check(cfg: DictConfig) -> Difference:
+    """Return what the job prints."""
     a, b = (_run(key, Path(cfg[key])) for key in "ab")
     _check_alike(a, b, cfg.split)
     metric = cfg.metric or a.config["task"]["monitor"]
@@ -68,7 +58,7 @@ def check(cfg: DictConfig) -> tuple[list[Path], Difference]:
     except NOT_HERE as error:
         note = f"Words and predictions are omitted, since {error}"
     scores = differences.scores(ours.rows), differences.scores(theirs.rows)
-    return outputs, Difference((a, b), cfg.split, metric, scores, texts, note)
+    return Difference((a, b), cfg.split, metric, scores, texts, note)
 
 
 def _run(key: str, folder: Path) -> Run:

@@ -4,7 +4,6 @@ Axes: N examples, S scores.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,17 +12,15 @@ from rich.console import Console
 from rich.text import Text
 
 from elmo_bench.files import counted_noun, plain
-from elmo_bench.runs import F1, NOTHING, Run, distinguishing, figure, portable, short, text, values
+from elmo_bench.runs import F1, NOTHING, Run, distinguishing, figure, short, text, values
 
 from .grid import Grid
 from .grids import points
 from .names import metric_title, name, task_titles
-from .page import html
-from .writers import Terminal, html_table
+from .writers import Terminal
 
 SIDES = ("A", "B")
-GENERATOR = "elmo-bench diff"  # job=diff overwrites only files with this mark
-LONG = 300  # characters; the terminal cuts longer texts
+LONG = 300  # characters; longer texts are cut, unless all rows are asked for
 SETTINGS = (
     f"{NOTHING}: not there, or without effect in this run. inputs.*: the hash of a file that the "
     "run read. Settings that change no figure are left out."
@@ -142,12 +139,3 @@ def show(console: Console, difference: Difference, limit: int | None = None) -> 
             ]
             grid = grid._replace(title=f"{grid.title}: the first {limit:,}", rows=rows)
         console.print(Terminal(grid))
-
-
-def as_page(difference: Difference) -> str:
-    """Return the tables as one HTML page to share, without this machine's folders."""
-    a, b = (replace(run, config=portable(run.config)) for run in difference.runs)
-    difference = difference._replace(runs=(a, b), note=portable(difference.note))
-    body = "".join(map(html_table, tables(difference)))
-    lead, title = lines(difference), difference.title
-    return html(GENERATOR, "Two runs of elmo-bench", title, lead, [("", [("", body)])])

@@ -22,7 +22,7 @@ STYLE = Path(__file__).with_name("page.css")
 GENERATOR = "elmo-bench report"  # job=report overwrites only pages with this mark
 
 Part = tuple[str, str]  # title, "" for the first of a chapter, and HTML
-Chapter = tuple[str, Sequence[Part]]  # title, "" for the only one of a page, and parts
+Chapter = tuple[str, Sequence[Part]]  # title and parts
 
 
 def as_page(reports: Sequence[Report], title: str | None = None, origin: Origin = NOWHERE) -> str:
@@ -41,15 +41,8 @@ def as_page(reports: Sequence[Report], title: str | None = None, origin: Origin 
         f"{counted_noun(len(runs_of(reports)), 'run')}{failed} of models that were trained alike "
         "in everything but what the tables name."
     )
-    return html(GENERATOR, "A report of elmo-bench", title or compared(reports), [lead], chapters)
-
-
-def html(
-    generator: str, kind: str, title: str, lead: Sequence[str], chapters: Sequence[Chapter]
-) -> str:
-    """Return an HTML page; `lead` is shown below the title."""
     style = STYLE.read_text(encoding="utf-8")
-    return as_html("page", generator, kind, title, lead, chapters, style) + "\n"
+    return as_html("page", GENERATOR, title or compared(reports), lead, chapters, style) + "\n"
 
 
 def compared(reports: Sequence[Report]) -> str:

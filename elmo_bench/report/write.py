@@ -6,7 +6,7 @@ import csv
 import io
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,18 +128,16 @@ def _field(value: Any) -> Any:
     return escape.csv(value) if isinstance(value, str) else value
 
 
-def checked_outputs(output: Any, own: Mapping[str, str] = OWN) -> list[Path]:
+def checked_outputs(output: Any) -> list[Path]:
     """Return the files of the setting `output`. Raises ValueError for a file of no format, or a
     file of others.
-
-    `own` has the beginning of each format's files of ours, by suffix.
     """
     outputs = [Path(path) for path in as_list(output)]
     for path in outputs:
-        if path.suffix not in own:
-            formats = ", ".join(f"FILE{suffix}" for suffix in own)
+        if path.suffix not in OWN:
+            formats = ", ".join(f"FILE{suffix}" for suffix in OWN)
             raise ValueError(f"output={path}: the formats are {formats}")
-        check_output("output", path, {}, begins(own[path.suffix]))
+        check_output("output", path, {}, begins(OWN[path.suffix]))
     return outputs
 
 
