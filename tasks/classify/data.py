@@ -12,7 +12,7 @@ from typing import Any
 from elmo_bench.files import Count, Text, listed
 from elmo_bench.text import are_words, read_lines, read_objects, tokenize
 
-from .examples import Example, finite
+from .examples import UNWRITABLE, Example, finite
 from .examples import collate as collate
 from .examples import read_predictions as read_predictions
 from .examples import write as write
@@ -156,7 +156,7 @@ def _words(value: Any, source: str, column: str, tokenized: Any = False) -> tupl
     else:
         words = value if are_words(value) and all(w.split() == [w] for w in value) else []
     seen = any(word.isprintable() for word in words)
-    if not seen or re.search("[\ud800-\udfff]", " ".join(words)):  # halves of characters
+    if not seen or UNWRITABLE.search(" ".join(words)):
         raise ValueError(
             f"{source}: {column} {shown(value)}, but it must be a text, or in JSON a list of "
             "words, with a character that can be seen"

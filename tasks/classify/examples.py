@@ -4,6 +4,7 @@ score.
 Axes: B batch, T tokens.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -20,6 +21,7 @@ from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import BREAK, SUMMARY, Vocab, joined, paired, read_lines
 
 NO_CLASS = -100  # the ignore_index of cross-entropy
+UNWRITABLE = re.compile("[\t\n\r\ud800-\udfff]")  # what `write` cannot write as a part of a word
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,6 @@ class Example:
     source: str
     group: tuple[str, ...]
     units: tuple[str, ...]
-    identity: str = ""
     joint: bool = False
     known: tuple[str, ...] = ()  # labels that others may have
 

@@ -1,21 +1,24 @@
 """Natural language inference: the JSON lines of SNLI 1.0 (Bowman et al. 2015)."""
 
-import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from elmo_bench.text import paired, read_objects, tokenize, unescape
+from elmo_bench.text import read_objects, tokenize, unescape
 
-from .examples import Example
+from . import examples
+from .examples import UNWRITABLE, Example
 from .examples import collate as collate
+from .examples import write as write
 
 log = logging.getLogger(__name__)
 
 LABELS = ("contradiction", "entailment", "neutral")
 UNLABELLED = "-"  # SNLI's mark of pairs without a gold label
+read_predictions = partial(examples.read_predictions, labels=LABELS)
 
 
 def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
@@ -36,19 +39,15 @@ def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
                 f"{source}: gold_label {shown(label)}, but it must be one of {allowed}"
             )
         else:
-            yield _example(record, label, source, number, joint)
+            yield _example(record, label, source, joint)
     if left_out:
         log.info("%s: skipped %d pairs without a gold label", path, left_out)
 
 
-def _example(
-    record: dict[str, Any], label: str | None, source: str, default: int | str, joint: bool
-) -> Example:
+def _example(record: dict[str, Any], label: str | None, source: str, joint: bool) -> Example:
     premise, hypothesis = (_words(record, key, source) for key in ("sentence1", "sentence2"))
-    identity = record.get("pairID")
-    identity = str(default if identity is None else identity)
-    texts, group = (premise, hypothesis), (" ".join(premise),)
-    return Example(texts, label, source, group, ("premise",), identity, joint)
+    group = (" ".join(premise),)
+    return Example((premise, hypothesis), label, source, group, ("premise",), joint=joint)
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
@@ -57,16 +56,17 @@ def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
     An empty sentence becomes one empty word: the official score is over all labelled pairs, so none
     may be dropped, and models need not handle sentences without words.
     """
-    words, tree = record.get(key), record.get(f"{key}_binary_parse")
+    words: Any = record.get(key)
+    tree = record.get(f"{key}_binary_parse")
     if isinstance(tree, str) and tree:
         words = leaves(tree, source)
     elif isinstance(words, str):
         words = tokenize(words)
     is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
-    if not (is_list and isinstance(tree, str | None)):
+    if not (is_list and isinstance(tree, str | None)) or UNWRITABLE.search(" ".join(words)):
         raise ValueError(
-            f"{source}: {key!r} must be a string or a list of tokens, and its parse a string, but "
-            f"they are {shown(words)} and {shown(tree)}"
+            f"{source}: {key!r} must be a string or a list of tokens without tabs or ends of lines,"
+            f" and its parse a string, but they are {shown(words)} and {shown(tree)}"
         )
     return tuple(words or [""])
 
@@ -90,47 +90,16 @@ def leaves(tree: str, source: str) -> list[str]:
     return [unescape(word) for word in words]
 
 
-def write(examples: Sequence[Example], predictions: Sequence[str], path: Path) -> None:
-    """Write `{"pairID": ..., "gold_label": ..., "predicted_label": ...}`, one pair per line."""
-    with path.open("w", encoding="utf-8") as file:
-        for example, predicted in zip(examples, predictions, strict=True):
-            record = {"pairID": example.identity, "gold_label": example.gold}
-            file.write(json.dumps(record | {"predicted_label": predicted}) + "\n")
-
-
-def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
-    """Read the predicted labels from a file written by `write`.
-
-    Raises ValueError for an unknown label or another pairID than the example's, with file and line,
-    or if the number of pairs differs, with the file.
-    """
-    labels = []
-    for (number, record), example in paired(path, [*read_objects(path)], examples):
-        identity, label = record.get("pairID"), record.get("predicted_label")
-        if identity != example.identity or label not in LABELS:
-            raise ValueError(
-                f"{path}:{number}: pairID {shown(identity)}, predicted_label {shown(label)}, but "
-                f"they must be {shown(example.identity)}, that of {example.source}, and one of "
-                f"{list(LABELS)}"
-            )
-        labels.append(label)
-    return labels
-
-
 def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:
     """Read an unlabelled example from `{"sentence1": premise, "sentence2": hypothesis}`.
 
-    Each sentence is text or a list of tokens. The optional `pairID` identifies the pair; the
-    default is `source`. Raises ValueError, with `source`, for any other record.
+    Each sentence is text or a list of tokens. Raises ValueError, with `source`, for any other
+    record.
     """
-    return _example(record, None, source, source, joint)
+    return _example(record, None, source, joint)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
     """Return the JSON record of a prediction; its sentences are lists of tokens."""
-    return {
-        "pairID": example.identity,
-        "sentence1": list(example.texts[0]),
-        "sentence2": list(example.texts[1]),
-        "label": prediction,
-    }
+    premise, hypothesis = map(list, example.texts)
+    return {"sentence1": premise, "sentence2": hypothesis, "label": prediction}

@@ -198,7 +198,7 @@ def prediction_seeds(task: str) -> list[Seed]:
     written = workshop() / f"{task}-written"
     form.write(examples, [gold(task, example) for example in examples], written)
     beside = {f"gold-{path.name}": path.read_bytes()}
-    kinds = {"squad": damages.JSON, "snli": damages.LINES}.get(task, damages.TEXT)
+    kinds = damages.JSON if task == "squad" else damages.TEXT
     return [Seed("predicted.out", written.read_bytes(), kinds, beside)]
 
 

@@ -78,7 +78,7 @@ def _found(row: str, suffix: str, data: bytes) -> Iterator[str]:
         yield from _vectors(lines, WANTED if row == "vectors" else None)
         return
     texts = [line.decode() for line in lines]
-    if suffix == ".jsonl" or (row, suffix) == ("snli-predictions", ".out"):
+    if suffix == ".jsonl":
         for line in filter(str.strip, texts):
             yield from _json(line)
     elif KINDS.get(row):

@@ -58,8 +58,8 @@ nw/owls 1 0 It NN * - - - - * (7)
 """,
     "squad": '{"data": [{"paragraphs": [{"context": "The old mill burned.", "qas": [{"id": "x7", '
     '"question": "What?", "answers": [{"text": "mill", "answer_start": 8}]}]}]}]}',
-    "snli": '{"gold_label": "neutral", "pairID": "boat#1", "sentence1": "Rain", "sentence2": "Snow"}\n'
-    '{"gold_label": "entailment", "pairID": "boat#2", "sentence1_binary_parse": "( Two boats )", '
+    "snli": '{"gold_label": "neutral", "sentence1": "Rain", "sentence2": "Snow"}\n'
+    '{"gold_label": "entailment", "sentence1_binary_parse": "( Two boats )", '
     '"sentence2": "Boats"}\n',
     "pos": TREES,
     "parse": TREES,

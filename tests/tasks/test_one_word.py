@@ -18,7 +18,7 @@ ONE_WORD = {
     "coref": f"#begin document (nw/x); part 000\n{ROW} (0)\n#end document\n",
     "squad": '{"data": [{"paragraphs": [{"context": "Ann", "qas": [{"id": "q", "question": "Who",'
     ' "answers": [{"text": "Ann", "answer_start": 0}]}]}]}]}',
-    "snli": '{"gold_label": "neutral", "pairID": "p", "sentence1": "Rain", "sentence2": "Snow"}\n',
+    "snli": '{"gold_label": "neutral", "sentence1": "Rain", "sentence2": "Snow"}\n',
     "sst5": "(3 Bravo)\n",
     **dict.fromkeys(("pos", "parse"), "1\tRun\t_\tVERB\t_\t_\t0\troot\t_\t_\n"),
 }

@@ -1,4 +1,4 @@
-"""SNLI: the pairs of its JSON lines, prediction files, and ESIM against loops and published sizes."""
+"""SNLI: the pairs of its JSON lines, and ESIM against loops and published sizes."""
 
 import json
 import logging
@@ -12,21 +12,19 @@ from elmo_bench.nn import Backbone, BiLstm, Words
 from elmo_bench.text import Vocab
 from tasks.classify.esim import Esim
 from tasks.classify.examples import Example
-from tasks.classify.snli import collate, leaves, parse, read, read_predictions, render, write
+from tasks.classify.snli import collate, leaves, parse, read, render
 from tests.tasks.small import bilm
 
 
 def record(
     label="entailment",
-    identity="boat#1",
     premise="( ( Two boats ) ( race . ) )",
     hypothesis="( Boats race )",
 ):
     return {
         "annotator_labels": [label],
-        "captionID": "boat",
         "gold_label": label,
-        "pairID": identity,
+        "pairID": "boat#1",
         "sentence1": "Two boats race.",
         "sentence1_binary_parse": premise,
         "sentence2": "Boats race",
@@ -45,18 +43,17 @@ def save(tmp_path):
 
 
 def test_read(save):
-    path = save(record(), record("neutral", "boat#2"))
+    path = save(record(), record("neutral"))
     first, second = read(path)
     assert first.sentences == [("Two", "boats", "race", "."), ("Boats", "race")]
     assert (first.labels, first.gold) == (["entailment"], "entailment")
-    assert (first.identity, first.source) == ("boat#1", f"{path}:1")
-    assert (second.gold, second.identity, second.source) == ("neutral", "boat#2", f"{path}:3")
+    assert (first.source, second.gold, second.source) == (f"{path}:1", "neutral", f"{path}:3")
 
 
 def test_pairs_without_a_gold_label_are_left_out_and_counted(save, caplog):
     caplog.set_level(logging.INFO)
-    path = save(record("-", "a"), record(identity="b"), record("-", "c"))
-    assert [example.identity for example in read(path)] == ["b"]
+    path = save(record("-"), record(), record("-"))
+    assert [example.source for example in read(path)] == [f"{path}:3"]
     assert f"{path}: skipped 2 pairs without a gold label" in caplog.text
 
 
@@ -75,18 +72,11 @@ def test_text_is_tokenised_where_there_is_no_parse(save, tree):
     assert same.sentences == example.sentences
 
 
-def test_a_pair_without_pair_id_is_named_by_its_line(save):
-    bare = {key: value for key, value in record().items() if key != "pairID"}
-    null = record(identity=None)
-    found = [example.identity for example in read(save(record(), bare, null))]
-    assert found == ["boat#1", "3", "5"]
-
-
 def test_an_empty_premise_is_one_word_without_characters(save):
     """The official accuracy counts every labelled pair, so that such a one is scored like any
     other.
     """
-    nothing = {"gold_label": "neutral", "pairID": "x", "sentence1": "", "sentence2": "Boats race"}
+    nothing = {"gold_label": "neutral", "sentence1": "", "sentence2": "Boats race"}
     for pair in (nothing, record("neutral", premise="( )"), {**nothing, "sentence1": []}):
         (example,) = read(save(pair))
         assert example.texts[0] == ("",)
@@ -104,38 +94,14 @@ def test_golden_pairs(fixtures):
     assert {" ".join(example.texts[0]) for example in examples} == {premise}
 
 
-def test_predictions_make_a_round_trip(save, tmp_path):
-    examples = list(
-        read(save(record(), record("neutral", "boat#2"), record("contradiction", "boat#3")))
-    )
-    predictions = ["entailment", "contradiction", "neutral"]
-    path = tmp_path / "test.jsonl"
-    write(examples, predictions, path)
-    first = json.loads(path.read_text().splitlines()[0])
-    assert first == {
-        "pairID": "boat#1",
-        "gold_label": "entailment",
-        "predicted_label": "entailment",
-    }
-    assert read_predictions(path, examples) == predictions
-
-
 def test_parse_and_render():
     example = parse({"sentence1": ["Two", "boats"], "sentence2": "Boats race."}, "in.jsonl:4")
     assert example.sentences == [("Two", "boats"), ("Boats", "race", ".")]
-    assert (example.labels, example.identity, example.source) == ([], "in.jsonl:4", "in.jsonl:4")
-    rendered = {
-        "sentence1": ["Two", "boats"],
-        "sentence2": ["Boats", "race", "."],
-        "label": "neutral",
-    }
-    assert render(example, "neutral") == {"pairID": "in.jsonl:4", **rendered}
+    assert (example.labels, example.source) == ([], "in.jsonl:4")
+    sentences = {"sentence1": ["Two", "boats"], "sentence2": ["Boats", "race", "."]}
+    assert render(example, "neutral") == sentences | {"label": "neutral"}
     official = parse(record("-"), "in.jsonl:5")
-    assert (official.texts[0], official.labels, official.identity) == (
-        ("Two", "boats", "race", "."),
-        [],
-        "boat#1",
-    )
+    assert (official.texts[0], official.labels) == (("Two", "boats", "race", "."), [])
 
 
 def build(examples, *, at=("input", "output"), dropout=0.0, l2=0.0):
