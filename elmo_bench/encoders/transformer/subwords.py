@@ -6,7 +6,9 @@ are the same wherever the word stands, unless it is the first: each distinct wor
 once. Whether this holds is found out when a tokenizer is loaded. If it does not, or if a text has a
 word that might be an exception, the whole text is tokenised.
 
-Axes: N words, E entries (distinct words and special tokens), P their pieces, K some pieces.
+Marks stand for special tokens; a text is what is between two of them.
+
+Axes: N words and marks, E entries (distinct words and marks), P their pieces, K some pieces.
 """
 
 import json
@@ -19,6 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from elmo_bench.text.joined import BREAK, SUMMARY
+
+BEFORE, AFTER = "\ufdd0before", "\ufdd0after"  # the special tokens at the ends of a sequence
+MARKS = BEFORE, SUMMARY, BREAK, AFTER  # are the first entries, in this order
 SPACES = ("▁", "Ġ", " ")  # pieces that are only a space
 CROSSING = re.compile("[^ ▁Ġ][ ▁Ġ]")  # of a piece that begins in one word and ends in another
 DOUBT = -1  # instead of the number of an entry
@@ -52,55 +58,48 @@ class Subwords:
     space), its last, or the mean of all.
     """
 
-    def __init__(self, tokenizer: Any, pooling: str) -> None:
+    def __init__(self, tokenizer: Any, pooling: str, marks: Sequence[Sequence[int]]) -> None:
+        # `marks`: the special tokens in the place of each of MARKS
         self.tokenizer, self.pooling = tokenizer, pooling
         spaces = tokenizer.convert_tokens_to_ids([*SPACES])
         unknown = tokenizer.unk_token_id
         self._spaces = [n for n in spaces if isinstance(n, int) and n != unknown]
-        self._entries = self._made([], [])
-        self._before: str | None = None
-        self._before = self._proven()
+        made = self._made(chain.from_iterable(marks), [*map(len, marks)])
+        self._entries = made._replace(shares=np.zeros_like(made.shares))
+        self._begin(None)
+        self._begin(self._proven())
 
-    def special(self, ids: Sequence[int]) -> int:
-        """Add special tokens, which are read as part of no word, and return their number."""
-        made = self._made(ids, [len(ids)])
-        self._entries = self._entries.plus(made._replace(shares=np.zeros_like(made.shares)))
-        return len(self._entries.starts) - 1
-
-    def learn(self, text: str) -> None:
-        """Have a text, such as a prompt, be one word where it is the first."""
-        if self._before is not None:
-            self._learn([text], self._firsts, "")
-
-    def __call__(
-        self,
-        words: Sequence[str],
-        begins: Int[np.ndarray, " texts"],
-        ends: Int[np.ndarray, " texts"],
-    ) -> tuple[Int[np.ndarray, " N"], Entries]:
-        """Return the number of each word, of texts that begin and end at these words, and the
-        entries. Words of no text have no valid number.
+    def _begin(self, before: str | None) -> None:
+        """Know only marks, and have `before` stand before each word that is tokenised alone in
+        place of one inside a text: nothing or a space; None: no word is tokenised alone.
         """
-        if self._before is None:
-            numbers = np.full(len(words), DOUBT)
-        else:
-            numbers = self._numbers(words, self._inside, self._before)
-            first = begins[begins < ends]
-            numbers[first] = self._numbers([words[k] for k in first], self._firsts, "")
-        doubts = np.concatenate([[0], np.cumsum(numbers == DOUBT)])  # before each word
-        texts = np.flatnonzero(doubts[ends] > doubts[begins])
-        if not len(texts):
+        self._before = before
+        self._inside = {mark: number for number, mark in enumerate(MARKS)}
+        self._firsts = dict[str, int]() if before else self._inside
+
+    def __call__(self, words: Sequence[str]) -> tuple[Int[np.ndarray, " N"], Entries]:
+        """Return the number of each word, and the entries. A mark stands before the first word."""
+        numbers = self._numbers(words, self._inside, self._before)
+        is_mark = (numbers >= 0) & (numbers < len(MARKS))
+        if self._before:
+            firsts = 1 + np.flatnonzero(is_mark[:-1] & ~is_mark[1:])
+            numbers[firsts] = self._numbers([words[k] for k in firsts.tolist()], self._firsts, "")
+        text = np.cumsum(is_mark)
+        doubts = np.unique(text[numbers == DOUBT])
+        if not len(doubts):
             return numbers, self._entries
-        places = ragged(begins[texts], (ends - begins)[texts])
+        places = np.flatnonzero(np.isin(text, doubts) & ~is_mark)
+        parts = np.split(places, np.searchsorted(text[places], doubts[1:]))
+        texts = [[words[place] for place in part] for part in parts]
         numbers[places] = len(self._entries.starts) + np.arange(len(places))
-        return numbers, self._entries.plus(self._whole([words[begins[k] : ends[k]] for k in texts]))
+        return numbers, self._entries.plus(self._whole(texts))
 
     def _numbers(
-        self, words: Sequence[str], numbers: dict[str, int], before: str
+        self, words: Sequence[str], numbers: dict[str, int], before: str | None
     ) -> Int[np.ndarray, " N"]:
         """Return the numbers of words, after learning those that are new."""
         new = {*words}.difference(numbers)
-        if new and len(self._entries.starts) < MOST:
+        if new and before is not None and len(self._entries.starts) < MOST:
             numbers.update(dict.fromkeys(new, DOUBT))
             self._learn([*filter(may_be_alone, new)], numbers, before)
         return np.fromiter(map(numbers.get, words, repeat(DOUBT)), np.int64, len(words))
@@ -142,45 +141,45 @@ class Subwords:
 
     def _made(self, ids: Iterable[int], counts: Sequence[int] | Int[np.ndarray, " E"]) -> Entries:
         pieces, count = np.fromiter(ids, np.int64), np.asarray(counts, np.int64)
-        word = np.repeat(np.arange(len(count)), count)
-        return Entries(np.cumsum(count) - count, count, pieces, self._shares(pieces, word))
+        starts = np.cumsum(count) - count
+        return Entries(starts, count, pieces, self._shares(pieces, starts, count))
 
     def _shares(
-        self, ids: Int[np.ndarray, " K"], word: Int[np.ndarray, " K"]
+        self,
+        ids: Int[np.ndarray, " K"],
+        starts: Int[np.ndarray, " E"],
+        counts: Int[np.ndarray, " E"],
     ) -> Float[np.ndarray, " K"]:
         """Return the share of each piece in the vector of its word."""
         if self.pooling == "mean":
-            return (1 / np.bincount(word)[word]).astype(np.float32)
-        order = np.arange(len(word))  # of several pieces of a word the last one here remains
-        if self.pooling == "first":  # not only a space
-            order = np.lexsort((-order, ~np.isin(ids, self._spaces)))
-        chosen = np.full(word.max(initial=-1) + 1, -1)
-        chosen[word[order]] = order
-        shares = np.zeros(len(word), np.float32)
-        shares[chosen[chosen >= 0]] = 1
+            return np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
+        chosen = starts + counts - 1
+        if self.pooling == "first":  # that is not only a space, if there is one
+            others = np.append(np.flatnonzero(~np.isin(ids, self._spaces)), len(ids))
+            other = others[np.searchsorted(others, starts)]
+            chosen = np.where(other <= chosen, other, starts)
+        shares = np.zeros(len(ids), np.float32)
+        shares[chosen[counts > 0]] = 1
         return shares
 
     def _proven(self) -> str | None:
-        """Return what stands before a word that is tokenised alone in place of one inside a text:
-        nothing or a space, or None if this does not give the same pieces.
+        """Return what stands before a word that is tokenised alone (see `_begin`), or None if the
+        pieces are not always the same.
         """
         added = self.tokenizer.added_tokens_decoder.values()
         texts = [[w for other in PROBES.split() for w in (word, other)] for word in PROBES.split()]
         texts += [["a", *w.split(), "1", *w.split(), ",", *w.split()] for w in map(str, added)]
-        words, ends = [*chain.from_iterable(texts)], np.cumsum([*map(len, texts)])
-        begins = np.concatenate([[0], ends[:-1]])
+        words = [*chain.from_iterable((BEFORE, *text) for text in texts)]
         if not self._crosses(" ".join(text) for text in texts):
-            expected = self._pieces(words, begins, ends)
+            expected = self._pieces(words)
             for before in ("", " "):
-                self._inside: dict[str, int] = {}
-                self._firsts = {} if before else self._inside
-                self._before = before
-                if self._pieces(words, begins, ends) == expected:
+                self._begin(before)
+                if self._pieces(words) == expected:
                     return before
         return None
 
-    def _pieces(self, words: Sequence[str], begins: Any, ends: Any) -> list[list[int]]:
-        numbers, entries = self(words, begins, ends)
+    def _pieces(self, words: Sequence[str]) -> list[list[int]]:
+        numbers, entries = self(words)
         parts = zip(entries.starts[numbers], entries.counts[numbers], strict=True)
         return [entries.ids[start : start + count].tolist() for start, count in parts]
 

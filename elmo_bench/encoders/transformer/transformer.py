@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from elmo_bench.files import Count, one_of
 
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
-from .subwords import Subwords, tokenizer_state
+from .subwords import tokenizer_state
 from .windows import Pieces, Windows, special_tokens
 
 Pooling = Literal["first", "last", "mean"]
@@ -104,11 +104,18 @@ class Transformer(nn.Module):
             if gradient_checkpointing:
                 self.model.activation_checkpointing_enable({"use_reentrant": False})
             self.pooling = pooling or ("last" if is_decoder else "first")
-            self.subwords = Subwords(tokenizer, self.pooling)
-        # A decoder's first piece has read nothing, or was trained so.
-        summary, before = bool(special.before) and not is_decoder, (prompt or "").strip(" ")
-        sizes = self.window, pad, self.causal, summary, before, repeat
-        self.windows = Windows(self.subwords, special, *sizes)
+            self.windows = Windows(
+                tokenizer,
+                self.pooling,
+                special,
+                self.window,
+                pad=pad,
+                left_only=self.causal,
+                # A decoder's first piece has read nothing, or was trained so.
+                sums_up_first=bool(special.before) and not is_decoder,
+                prompt=prompt or "",
+                repeat=repeat,
+            )
         self.eval()
 
     @torch.no_grad()
@@ -155,9 +162,9 @@ class Transformer(nn.Module):
         is_normed = True  # the top layer, by a final norm if there is one
         attention = self.model.config._attn_implementation
         settings = [self.pooling, self.window, is_normed, attention]
-        read = self.windows.prompt, self.windows.repeat
+        read = " ".join(self.windows.prompt), self.windows.repeat
         settings += [*read] if read != ("", 1) else []
-        for part in (config, settings, tokenizer_state(self.subwords.tokenizer)):
+        for part in (config, settings, tokenizer_state(self.windows.subwords.tokenizer)):
             sha256.update(json.dumps(part, sort_keys=True, default=str).encode())
         for name, value in sorted(self.model.state_dict().items()):
             sha256.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())

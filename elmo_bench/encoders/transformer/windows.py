@@ -5,11 +5,10 @@ read in one sequence; if it is longer than a window, but the first text takes at
 the first text is in each window.
 
 Axes: B batch, T tokens (words), W windows of a sentence, S pieces of a window with its special
-tokens, N words and special tokens in the order in which they are read, K their pieces, X windows.
+tokens.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -20,7 +19,17 @@ from torch import Tensor
 
 from elmo_bench.text.joined import BREAK, SUMMARY
 
-from .subwords import Subwords, ragged
+from .subwords import AFTER, BEFORE, MARKS, Subwords, ragged
+
+# Of all windows: the sentence, and the window's number there; which pieces it has, in three parts:
+# what is in each window of its sentence, a part of what slides, and special tokens; the range of
+# its pieces whose vectors count; the weight of its summary in that of the sentence.
+WINDOW = np.dtype(
+    [
+        *(("row", int), ("number", int), ("starts", int, 3), ("counts", int, 3)),
+        *(("low", int), ("high", int), ("summary", np.float32)),
+    ]
+)
 
 
 class Pieces(NamedTuple):
@@ -50,179 +59,152 @@ class Special(NamedTuple):
     kinds: tuple[int, ...]  # before, first text, between, second text, after
 
 
-class Rows(NamedTuple):
-    """Where each sentence is among all that is read: special tokens, a summary, what is only
-    context (a prompt, all copies of the sentence but the last), the sentence, special tokens.
-    """
-
-    begins: Int[np.ndarray, " B"]
-    ends: Int[np.ndarray, " B"]
-    stays: Int[np.ndarray, " B"]  # what is before is in each window, ...
-    may_stay: Int[np.ndarray, " B"]  # ... and what is before here if it takes up to half of it
-    marked: Bool[np.ndarray, " B"]  # whether there is a summary, which has no pieces
-    breaks: Int[np.ndarray, " breaks"]  # special tokens between two texts
-
-
-class Cut(NamedTuple):
-    """The windows of all sentences. Each has three parts: what is in each window of its sentence, a
-    part of what slides, and special tokens.
-    """
-
-    row: Int[np.ndarray, " X"]  # the sentence
-    number: Int[np.ndarray, " X"]  # among the windows of the sentence
-    size: Int[np.ndarray, " X"]  # pieces in the window
-    first: Int[np.ndarray, " X"]  # the sentence's first piece
-    fixed: Int[np.ndarray, " X"]  # pieces of the first part
-    before: Int[np.ndarray, " X"]  # pieces that slide, but are in earlier windows alone
-    missing: Int[np.ndarray, " X"]  # pieces of the sentence that are not in the window
-    low: Int[np.ndarray, " X"]  # vectors count from this piece of the window ...
-    high: Int[np.ndarray, " X"]  # ... up to this one
-    summary: Float[np.ndarray, " X"]  # weight in the sentence's summary
-
-
-@dataclass
 class Windows:
     """Lays out sentences in windows of at most `size` pieces, with special tokens.
 
     Of the two copies of a piece in windows that overlap, the one with more context is read: the one
     farther from its window's ends, or from its beginning if the model reads only from the left. Of
     what is in each window, the first copy is read.
+
+    `prompt` is read before each sentence, and each sentence `repeat` times; the last copy has its
+    vectors.
     """
 
-    subwords: Subwords
-    special: Special
-    size: int
-    pad: int  # the id that fills up windows
-    left_only: bool  # whether the model reads only from left to right
-    sums_up_first: bool  # whether a window's summary is its first piece, else its last one
-    prompt: str  # is read before each sentence
-    repeat: int  # how often a sentence is read; the last copy has its vectors
-
-    def __post_init__(self) -> None:
-        before, between, after, _ = self.special
-        self._special = [*map(self.subwords.special, (before, between, after, []))]
-        self._room = self.size - len(before) - len(after)
-        self._prompt = [self.prompt] if self.prompt else []
-        if self.prompt:
-            self.subwords.learn(self.prompt)
-            numbers, entries = self.subwords(self._prompt, np.array([0]), np.array([1]))
-            if (count := entries.counts[numbers].sum()) > self._room // 2:
-                raise ValueError(
-                    f"encoder.prompt has {count} subwords, but it may take half of the "
-                    f"{self._room} of a window: choose a shorter one, or a larger encoder.window"
-                )
+    def __init__(
+        self,
+        tokenizer: Any,
+        pooling: str,
+        special: Special,
+        size: int,
+        *,
+        pad: int = 0,  # the id that fills up windows
+        left_only: bool = False,  # whether the model reads only from left to right
+        sums_up_first: bool = True,  # whether a window's summary is its first piece, else its last
+        prompt: str = "",
+        repeat: int = 1,
+    ) -> None:
+        self.special, self.size, self.pad, self.left_only = special, size, pad, left_only
+        self.sums_up_first, self.repeat = sums_up_first, repeat
+        self.prompt = [word for word in prompt.split(" ") if word]
+        self.subwords = Subwords(
+            tokenizer, pooling, [special.before, [], special.between, special.after]
+        )
+        self._room = size - len(special.before) - len(special.after)
+        numbers, entries = self.subwords([BEFORE, *self.prompt])
+        if (count := entries.counts[numbers[1:]].sum()) > self._room // 2:
+            raise ValueError(
+                f"encoder.prompt has {count} subwords, but it may take half of the {self._room} of "
+                "a window: choose a shorter one, or a larger encoder.window"
+            )
 
     def split(self, sentences: Sequence[Sequence[str]]) -> Pieces:
         """Return the pieces of a batch, in the windows that the model will read."""
-        words, rows = self._read(sentences)
-        begins = np.sort(np.concatenate([rows.begins + 1 + rows.marked, rows.breaks + 1]))
-        ends = np.sort(np.concatenate([rows.ends - 1, rows.breaks]))
-        numbers, entries = self.subwords(words, begins, ends)
-        places = rows.begins, rows.breaks, rows.ends - 1, rows.begins[rows.marked] + 1
-        for place, number in zip(places, self._special, strict=True):
-            numbers[place] = number
+        words = [*chain.from_iterable(map(self._read, sentences))]
+        numbers, entries = self.subwords(words)
         counts = entries.counts[numbers]
         piece = ragged(entries.starts[numbers], counts)
-        lengths, sizes = np.array([*map(len, sentences)], np.int64), rows.ends - rows.begins
-        # Where a word is in its sentence; what is before its words is context.
-        position = np.arange(len(words)) - np.repeat(rows.ends - 1 - lengths, sizes)
-        is_own = position >= np.repeat(rows.marked, sizes)
-        shares = entries.shares[piece] * np.repeat(is_own, counts)
-        kinds = np.repeat(self._kinds(rows, len(words)), counts)
-        pieces = [entries.ids[piece], np.repeat(position, counts), shares, kinds]
-        cut = self._cut(np.concatenate([[0], np.cumsum(counts)]), rows)
-        arrays = self._lay_out(pieces, cut, rows)
+        begins, _, breaks, lasts = (np.flatnonzero(numbers == k) for k in range(len(MARKS)))
+        marked = numbers[begins + 1] == MARKS.index(SUMMARY)
+        lengths = np.array([*map(len, sentences)], np.int64)
+        # Of each word, its sentence, and where it is there; what is before its words is context.
+        row = np.repeat(np.arange(len(begins)), lasts + 1 - begins)
+        position = np.arange(len(words)) - (lasts - lengths)[row]
+        shares = entries.shares[piece] * np.repeat(position >= marked[row], counts)
+        # Token types; 0 unless a sentence is a pair of texts.
+        before = np.cumsum(numbers == MARKS.index(BREAK))
+        part = 1 + 2 * ((before - before[begins][row]) % 2)
+        part[begins], part[breaks], part[lasts] = 0, 2, 4
+        kinds = np.array(self.special.kinds)[part] * (before[lasts] > before[begins])[row]
+        pieces = [entries.ids[piece], np.repeat(position, counts), shares, np.repeat(kinds, counts)]
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        windows = self._cut(ends, begins, breaks, lasts, marked)
         mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        return Pieces._make(map(torch.from_numpy, [*arrays, mask]))
+        arrays = [*self._lay_out(pieces, windows, len(sentences)), mask]
+        return Pieces._make(map(torch.from_numpy, arrays))
 
-    def _read(self, sentences: Sequence[Sequence[str]]) -> tuple[list[str], Rows]:
-        """Return all that is read, one sentence after another, and where what is."""
-        marked = np.array([len(each) > 0 and each[0] == SUMMARY for each in sentences], bool)
-        read = sentences
-        if self.prompt or self.repeat > 1:
-            read = [self._copies(*each) for each in zip(sentences, marked.tolist(), strict=True)]
-        edge = ("a",)  # in place of special tokens
-        words = [*chain.from_iterable(chain(edge, each, edge) for each in read)]
-        size = np.array([len(each) + 2 for each in read], np.int64)
-        begins = np.cumsum(size) - size
-        places = (range(begins[k], begins[k] + size[k]) for k in np.flatnonzero(marked))
-        breaks = np.array([k for k in chain(*places) if words[k] == BREAK], np.int64)
-        row = np.searchsorted(begins, breaks, side="right") - 1
-        if (texts := np.bincount(row).max(initial=0) // self.repeat + 1) > 2:
+    def _read(self, sentence: Sequence[str]) -> list[str]:
+        """Return all that is read of a sentence, with marks, a prompt and copies."""
+        is_marked = len(sentence) > 0 and sentence[0] == SUMMARY
+        mark, text = sentence[: int(is_marked)], sentence[int(is_marked) :]
+        texts = 1 + text.count(BREAK) if is_marked else 1
+        if texts > 2:
             raise ValueError(
                 f"a sentence joins {texts} texts, but a transformer reads at most two in one "
                 "sequence: join fewer"
             )
-        stays = begins + 1 + marked + len(self._prompt)
-        may_stay = stays.copy()
+        copy = [*text, BREAK] if texts == 2 else [*text]
+        before = [*self.prompt, *copy * (self.repeat - 1)]
+        return [BEFORE, *mark, *before, *text, AFTER]
+
+    def _cut(
+        self,
+        ends: Int[np.ndarray, " N1"],
+        begins: Int[np.ndarray, " B"],
+        breaks: Int[np.ndarray, " _"],
+        lasts: Int[np.ndarray, " B"],
+        marked: Bool[np.ndarray, " B"],
+    ) -> np.ndarray:
+        """Return the windows of all sentences, given how many pieces there are before each word,
+        the words that are marks, and which sentences have a summary.
+        """
+        first, total = ends[begins], ends[lasts + 1] - ends[begins]
+        fixed = ends[begins + 1 + marked + len(self.prompt)] - first  # pieces in each window
         if self.repeat == 1:
-            may_stay[row] = breaks + 1
-        return words, Rows(begins, begins + size, stays, may_stay, marked, breaks)
+            row = np.searchsorted(begins, breaks) - 1
+            texts = ends[breaks + 1] - first[row]
+            fits = texts - len(self.special.before) <= self._room // 2
+            fixed[row[fits]] = texts[fits]
+        row = np.flatnonzero((total <= self.size) & (marked | (total > self.size - self._room)))
+        whole = np.zeros(len(row), WINDOW)
+        whole["row"], whole["high"], whole["summary"] = row, self.size, marked[row]
+        whole["starts"][:, 0], whole["counts"][:, 0] = first[row], total[row]
+        parts = [
+            (row, *window, marked[row] * summary)
+            for row in np.flatnonzero(total > self.size)
+            for *window, summary in self._slide(*map(int, (first[row], total[row], fixed[row])))
+        ]
+        return np.concatenate([whole, np.array(parts, WINDOW)])
 
-    def _copies(self, sentence: Sequence[str], is_marked: bool) -> list[str]:
-        """Return a sentence with what is read before it: a prompt, and copies of it."""
-        mark, text = [*sentence[: int(is_marked)]], [*sentence[int(is_marked) :]]
-        copy = [*text, BREAK] if is_marked and BREAK in text else text
-        return [*mark, *self._prompt, *copy * (self.repeat - 1), *text]
-
-    def _kinds(self, rows: Rows, size: int) -> Int[np.ndarray, " N"]:
-        """Return the token types of all that is read; 0 unless it is of a pair of texts."""
-        if not len(rows.breaks) or not any(self.special.kinds):
-            return np.zeros(size, np.int64)
-        breaks = np.searchsorted(rows.breaks, np.arange(size + 1))  # so many before each
-        sizes, in_row = rows.ends - rows.begins, breaks[rows.ends] - breaks[rows.begins]
-        text = breaks[:-1] - np.repeat(breaks[rows.begins], sizes)
-        kinds = np.array(self.special.kinds)[1 + 2 * (text % 2)]
-        kinds[rows.begins], kinds[rows.breaks], kinds[rows.ends - 1] = self.special.kinds[::2]
-        return kinds * np.repeat(in_row > 0, sizes)
-
-    def _cut(self, totals: Int[np.ndarray, " N1"], rows: Rows) -> Cut:
-        """Cut sentences into windows, given the number of pieces before all that is read."""
-        after, special = len(self.special.after), self.size - self._room
-        first, total = totals[rows.begins], totals[rows.ends] - totals[rows.begins]
-        fixed, may = totals[rows.stays] - first, totals[rows.may_stay] - first
-        fits = (total > self.size) & (may - special + after <= self._room // 2)
-        fixed = np.where(fits, may, fixed)
-        room, slides = self.size - after - fixed, total - after - fixed
+    def _slide(self, first: int, total: int, fixed: int) -> Iterator[tuple]:
+        """Yield the windows of a long sentence of `total` pieces from `first` on, of which the
+        first `fixed` ones are in each window.
+        """
+        after = len(self.special.after)
+        room, slides = self.size - fixed - after, total - fixed - after
         overlap = room // 2
-        count = 1 + np.maximum(-(-(slides - room) // (room - overlap)), 0)
-        count = np.where(total > special * ~rows.marked, count, 0)
-        row, number = np.repeat(np.arange(len(count)), count), ragged(0 * count, count)
-        first, total, fixed, room, slides, overlap, count = (
-            each[row] for each in (first, total, fixed, room, slides, overlap, count)
-        )
-        before, is_last = number * (room - overlap), number == count - 1
-        size = fixed + np.minimum(room, slides - before) + after
+        begins = range(0, slides - overlap, room - overlap)
         # Where two windows overlap, the later one counts from here on.
         later = fixed + (overlap if self.left_only else overlap - overlap // 2)
-        low = np.where(number > 0, later, 0)
-        high = np.where(is_last, size, later + room - overlap)
-        summary = 1 / count if self.sums_up_first else is_last.astype(float)
-        return Cut(row, number, size, first, fixed, before, total - size, low, high, summary)
+        for number, begin in enumerate(begins):
+            is_last = begin == begins[-1]
+            starts = first, first + fixed + begin, first + total - after
+            counts = fixed, min(room, slides - begin), after
+            low, high = later if number else 0, self.size if is_last else later + room - overlap
+            summary = 1 / len(begins) if self.sums_up_first else float(is_last)
+            yield number, starts, counts, low, high, summary
 
-    def _lay_out(self, pieces: Sequence[np.ndarray], cut: Cut, rows: Rows) -> list[np.ndarray]:
+    def _lay_out(
+        self, pieces: Sequence[np.ndarray], windows: np.ndarray, rows: int
+    ) -> list[np.ndarray]:
         """Return all fields of `Pieces` but the mask, from each piece's id, word, share and token
         type.
         """
-        shape = len(rows.begins), cut.number.max(initial=-1) + 1, cut.size.max(initial=0)
-        # Of each piece of a window: its place there, and then its number among all pieces.
-        place = ragged(0 * cut.size, cut.size)
-        row, number, size, first, fixed, before, missing, low, high = (
-            np.repeat(each, cut.size) for each in cut[:-1]
-        )
-        is_end = place >= size - len(self.special.after)
-        piece = first + place + np.select([place < fixed, is_end], [0, missing], before)
+        size = windows["counts"].sum(1)
+        shape = rows, windows["number"].max(initial=-1) + 1, size.max(initial=0)
+        # Of each piece of a window: the window, the place there, and the number among all pieces.
+        window, place = np.repeat(windows, size), ragged(0 * size, size)
+        piece = ragged(windows["starts"], windows["counts"])
         ids, words, shares, kinds = (values[piece] for values in pieces)
-        shares = shares * ((low <= place) & (place < high))
+        shares = shares * ((window["low"] <= place) & (place < window["high"]))
 
         def laid_out(values: np.ndarray, fill: int = 0) -> np.ndarray:
             array = np.full(shape, fill, values.dtype)
-            array[row, number, place] = values
+            array[window["row"], window["number"], place] = values
             return array
 
         sizes, summaries = np.zeros(shape[:2], np.int64), np.zeros(shape[:2], np.float32)
-        sizes[cut.row, cut.number] = cut.size
-        summaries[cut.row, cut.number] = rows.marked[cut.row] * cut.summary
+        at = windows["row"], windows["number"]
+        sizes[at], summaries[at] = size, windows["summary"]
         ids, words, shares, kinds = laid_out(ids, self.pad), *map(laid_out, (words, shares, kinds))
         return [ids, sizes, words, shares, summaries, kinds]
 
