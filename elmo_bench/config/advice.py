@@ -21,19 +21,6 @@ from elmo_bench.runs import below, leaves
 
 # What other programs call a setting of a run.
 ELSEWHERE = {"epochs": "max_epochs", "learning_rate": "lr", "output_dir": "outputs_dir"}
-# Settings of version 0.2, and what to write instead; {} is the value.
-RENAMED = {
-    "results": "experiment={}",
-    "job=keep": "job=archive",
-    "elmo.finetune": "finetune=full",
-    "elmo.lr": "finetune.lr={}",
-    "elmo.lr_decay": "finetune.lr_decay={}",
-    "elmo.unfreeze": "finetune={}",
-    "elmo.lora": "finetune=lora finetune.rank={}",
-    "elmo.cache": "store.mode={}",
-    "elmo.cache_dtype": "store.dtype={}",
-    "cache.max_bytes": "store.max_bytes={}",
-}
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
@@ -87,8 +74,6 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
         given = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
         value = given.get(refused[1]) or "VALUE"
         return unknown_key(refused[1], value, _keys(arguments, refused[1]))
-    for argument in set(arguments) & RENAMED.keys():
-        return f"{argument} has a new name: write {RENAMED[argument]}"
     said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)
     said = said.partition("\nConfig search path")[0]
     return re.sub(r"\n\t", ", ", said).removeprefix("In 'config': ").strip()
@@ -110,8 +95,6 @@ def _of_grammar(override: str) -> str:
 
 def unknown_key(key: str, value: str, known: Collection[str]) -> str:
     """Return advice for a key that is none of those known, and maybe one of a job or an option."""
-    if key in RENAMED:
-        return f"{key} has a new name: write {RENAMED[key].format(value)}"
     known = [each for each in known if each != key]
     is_nested = any(each.endswith(f".{key}") for each in known)
     if not is_nested and (places := [*_places(key)]):

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.table import Column, Table
 
-from elmo_bench.files import counted_noun, duration, plain, plain_lines, two_digits
+from elmo_bench.files import counted_noun, duration, plain_lines, two_digits
 from elmo_bench.runs import Result, flat_mix
+
+from .grid import Grid
+from .writers import Terminal
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:
@@ -41,9 +43,7 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
     # The groups with the most figures define the order of columns, since others may lack some.
     by_size = sorted(groups.values(), key=len, reverse=True)
     kinds = [*dict.fromkeys(kind for figures in by_size for kind in figures)]
-    table = Table("", *(Column(plain(kind), justify="right") for kind in kinds))
-    for group, figures in sorted(groups.items(), key=lambda item: (item[0] == "", item[0])):
-        cells = (figures.get(kind, "") for kind in kinds)
-        table.add_row(plain(group) or "all", *cells, style="" if group else "bold")
-    print_line(f"\n{title}, in percent")
-    Console(markup=False, emoji=False).print(table)
+    names = sorted(groups, key=lambda group: (group == "", group))
+    rows = [[name or "all", *(groups[name].get(kind, "") for kind in kinds)] for name in names]
+    print_line("")
+    Console(emoji=False).print(Terminal(Grid(f"{title}, in percent", ["", *kinds], rows, 1)))
