@@ -33,17 +33,13 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
         options |= {"id": hashlib.sha256(begun.read_bytes()).hexdigest()[:16], "resume": "allow"}
     errors = wandb.errors.CommError, wandb.errors.AuthenticationError, wandb.errors.UsageError
     mode: Any = os.environ.get("WANDB_MODE")
-    reason = "WANDB_MODE says so"
     try:
-        if mode is None and wandb.login(prompt=False, verify=False):
-            mode, reason = "online", "it is configured"
-        elif mode is None:
-            mode, reason = "offline", "no key is configured"
+        if mode is None:
+            mode = "online" if wandb.login(prompt=False, verify=False) else "offline"
         run = wandb.init(mode=mode, **options)
     except errors as error:
-        mode, reason = "offline", f"online failed: {str(error).splitlines()[0]}"
-        run = wandb.init(mode=mode, **options)
-    log.info("wandb: %s (%s)", mode, reason)
+        log.warning("wandb: offline, since online failed: %s", str(error).splitlines()[0])
+        run = wandb.init(mode="offline", **options)
     return WandbLogger(experiment=run, save_dir=save_dir)
 
 
