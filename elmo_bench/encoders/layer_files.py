@@ -1,10 +1,9 @@
 """The files of a layer store: safetensors, written batch by batch and mapped to be read; and the
 data types of its vectors.
 
-Axes: L layers, B batch, T tokens, D encoder, N words of all sentences, W numbers of a vector there.
+Axes: L layers, D encoder, N words of some sentences, W numbers of a stored vector.
 """
 
-import itertools
 import json
 import logging
 import os
@@ -12,8 +11,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from safetensors import SafetensorError, safe_open
@@ -66,12 +66,19 @@ def write_layers(
     sentences: Sequence[Sequence[str]],
     dtype: str,
 ) -> None:
-    """Compute layers and write a file for each; each is renamed when all are complete."""
+    """Compute layers of sentences, shortest first, and write a file for each; each is renamed when
+    all are complete.
+    """
     begun = time.perf_counter()
     with ExitStack() as stack:
         paths = [stack.enter_context(atomic(_path(folder, layer))) for layer in layers]
+        # No memory map: on a full disk that would end the process without a message.
         files = [stack.enter_context(path.open("wb")) for path in paths]
-        _write_vectors(files, layers, encoder, sentences, dtype)
+        for file in files:
+            file.seek(HEADER)
+        for packed in packed_layers(encoder, sentences, layers, dtype):
+            for file, vectors in zip(files, packed.cpu().view(torch.uint8).numpy(), strict=True):
+                file.write(vectors.data)
         seconds = time.perf_counter() - begun
         for layer, file in zip(layers, files, strict=True):
             about = {"store": folder.name, "layer": str(layer), "seconds": f"{seconds:.6f}"}
@@ -91,28 +98,6 @@ def _header(about: Mapping[str, str], shape: tuple[int, int], dtype: str) -> byt
     tensor = {"dtype": TYPES[dtype], "shape": [shape[0], width], "data_offsets": [0, size]}
     text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
     return len(text).to_bytes(8, "little") + text
-
-
-def _write_vectors(
-    files: Sequence[IO[bytes]],
-    layers: Sequence[int],
-    encoder: Any,
-    sentences: Sequence[Sequence[str]],
-    dtype: str,
-) -> None:
-    """Write the layers behind the headers of their files, each sentence at its offset.
-
-    No memory map is used: on a full disk that would end the process without a message.
-    """
-    row = row_bytes(encoder.dim, dtype)
-    starts = [*itertools.accumulate(map(len, sentences), initial=0)]
-    for numbers, packed in packed_layers(encoder, sentences, layers, dtype):
-        on_host = packed.cpu().contiguous().view(torch.uint8).numpy()
-        for number, of_sentence in zip(numbers, on_host.swapaxes(0, 1), strict=True):
-            stored = of_sentence[:, : len(sentences[number])]
-            for file, layer in zip(files, stored, strict=True):
-                file.seek(HEADER + row * starts[number])
-                file.write(layer.data)
 
 
 def row_bytes(dim: int, dtype: str) -> int:
@@ -142,9 +127,10 @@ def unpack(packed: Shaped[Tensor, "*N W"]) -> Float[Tensor, "*N D"]:
 
 def packed_layers(
     encoder: Any, sentences: Sequence[Sequence[str]], layers: Sequence[int], dtype: str
-) -> Iterator[tuple[list[int], Shaped[Tensor, "L B T W"]]]:
-    """Yield (indices, layers) of every batch of sentences, in the type of a store, on the encoder's
-    device. Raises FloatingPointError for a number that is not finite in that type.
+) -> Iterator[Shaped[Tensor, "L N W"]]:
+    """Yield the layers of the words of sentences, shortest first, batch by batch, in the type of a
+    store, on the encoder's device. Raises FloatingPointError for a number that is not finite in
+    that type.
     """
     tokens = BATCH_TOKENS
     if device_of(encoder).type == "cuda":
@@ -153,14 +139,15 @@ def packed_layers(
     with Bars() as bars:
         bar = bars.add_task("encoder", total=sum(map(len, sentences)))
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):
-            packed = pack(vectors, dtype)
-            is_finite = unpack(packed).isfinite().all(-1).all(0).cpu().numpy()
-            for number, words in zip(numbers, is_finite, strict=True):
-                sentence = sentences[number]
-                if not words[: len(sentence)].all():
-                    raise FloatingPointError(
-                        f"the encoder's layers of {' '.join(sentence)[:80]!r} are not finite in "
-                        f"{dtype}{': use store.dtype=bfloat16' if dtype == 'float16' else ''}"
-                    )
-            yield numbers, packed
-            bars.advance(bar, sum(len(sentences[number]) for number in numbers))
+            lengths = torch.tensor([len(sentences[number]) for number in numbers])
+            is_word = torch.arange(vectors.shape[2]) < lengths[:, None]
+            packed = pack(vectors[:, is_word], dtype)
+            is_finite = unpack(packed).isfinite().all(-1).all(0).cpu()
+            if not is_finite.all():
+                words = sentences[np.repeat(numbers, lengths)[~is_finite][0]]
+                raise FloatingPointError(
+                    f"the encoder's layers of {' '.join(words)[:80]!r} are not finite in {dtype}"
+                    f"{': use store.dtype=bfloat16' if dtype == 'float16' else ''}"
+                )
+            yield packed
+            bars.advance(bar, packed.shape[1])

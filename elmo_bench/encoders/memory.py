@@ -51,10 +51,9 @@ class LayerMemory:
         kind = getattr(torch, dtype)  # the last row stays 0, for what is after a sentence's end
         shape = len(layers), number, row // kind.itemsize
         self.table = torch.zeros(shape, dtype=kind, device=device)
-        for numbers, packed in packed_layers(encoder.to(device), distinct, layers, dtype):
-            for k, vectors in zip(numbers, packed.unbind(1), strict=True):
-                start, length = self.starts[distinct[k]], len(distinct[k])
-                self.table[:, start : start + length] = vectors[:, :length]
+        end = 0
+        for packed in packed_layers(encoder.to(device), distinct, layers, dtype):
+            self.table[:, end : (end := end + packed.shape[1])] = packed
         self.seconds = time.perf_counter() - begun
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Rows:

@@ -98,14 +98,16 @@ class LayerStore:
 
 
 def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
-    """Return the distinct sentences in the order of their keys, and the row where each begins."""
-    distinct = sorted({*map(tuple, sentences)} - {()}, key=key)
+    """Return the distinct sentences, shortest first and then by their keys, as a store has them,
+    and the row where each begins.
+    """
+    distinct = sorted({*map(tuple, sentences)} - {()}, key=lambda each: (len(each), key(each)))
     ends = itertools.accumulate(map(len, distinct), initial=0)
     return distinct, dict(zip(distinct, ends, strict=False))
 
 
 def key(sentence: Sentence) -> bytes:
-    """Return a hash by which sentences are sorted."""
+    """Return a hash by which sentences of a length are sorted."""
     return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
 
 

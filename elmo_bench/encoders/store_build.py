@@ -1,8 +1,9 @@
 """Build a store of layers: a folder with a safetensors file for each layer that some run reads.
 
-A file has the words of all distinct sentences, in the order of their hashes. The name of the folder
-identifies the encoder and the sentences. A file has its name only once it is complete, so a killed
-build goes on with the layers that are missing.
+A file has the words of all distinct sentences, shortest first and then by their hashes, which is
+the order in which an encoder reads them. The name of the folder identifies the encoder and the
+sentences. A file has its name only once it is complete, so a killed build goes on with the layers
+that are missing.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from .layer_files import row_bytes, write_layers
 from .store import SHARE, LayerStore, Sentence, key, ordered
 
 log = logging.getLogger(__name__)
-VERSION = "v4"
+VERSION = "v5"
 
 
 def build_store(
