@@ -32,7 +32,7 @@ class Format(NamedTuple):
     spell: Callable[[str], str] = str  # writes the stories in another format
 
 
-FORMATS = {
+FORMATS = {  # some tasks share their stories; those of lm have other names
     "ner": Format("ner", ".txt"),
     "srl": Format("ontonotes", ".gold_conll"),
     "coref": Format("ontonotes", ".gold_conll"),
@@ -51,17 +51,10 @@ _SMALLEST = 10  # minimum number of stories in dev and test
 def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dict[str, Path]:
     """Return the train, dev and test files of a task's sample corpus; write all if none are there.
 
-    Args:
-        task: one of ner, srl, coref, snli, squad, sst5, classify, pos, parse, lm. lm has its own
-            stories, with other names; srl and coref share theirs, sst5 and classify, pos and parse.
-        root: the folder of sample corpora.
-        size: number of training stories, the first of the frozen ones; dev and test have a quarter
-            as many, at least ten.
-        given: must be empty or None, since the files are ours.
-
-    Raises ValueError for an unknown task, a `size` below 1 or above the number of stories, an empty
-    `root`, or a file in `given`.
-
+    `size` is the number of training stories, the first of the frozen ones; dev and test have a
+    quarter as many, at least ten. `root` is the folder of sample corpora. Raises ValueError for a
+    task without one, a `size` below 1 or above the number of stories, an empty `root`, or a file in
+    `given`, since the files are ours.
     """
     for split in filter(given.get, given):
         raise ValueError(

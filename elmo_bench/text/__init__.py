@@ -8,13 +8,7 @@ from .conll2012 import (
     read_documents as read_documents,
 )
 from .conllu import read_conllu as read_conllu
-from .joined import (
-    BREAK as BREAK,
-    SUMMARY as SUMMARY,
-    joined as joined,
-    parted as parted,
-    texts_of as texts_of,
-)
+from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_of as texts_of
 from .labels import label_map as label_map, types as types
 from .lines import (
     decode as decode,

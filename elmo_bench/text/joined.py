@@ -21,21 +21,19 @@ def joined(*texts: Sequence[str]) -> tuple[str, ...]:
     return (SUMMARY, *words[1:])
 
 
-def parted(sentence: Sequence[str]) -> list[list[str]]:
-    """Return the texts of a sentence, without marks.
-
-    >>> parted(joined(["It", "rains"], ["Wet"])), parted(["It"])
-    ([['It', 'rains'], ['Wet']], [['It']])
-    """
-    texts: list[list[str]] = [[]]
-    for word in sentence:
-        if word == BREAK:
-            texts.append([])
-        elif word != SUMMARY:
-            texts[-1].append(word)
-    return texts
-
-
 def texts_of(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return the texts of an example's sentences: the same read apart or in one sequence."""
-    return [text for sentence in sentences for text in parted(sentence)]
+    """Return the texts of an example's sentences, without marks: the same read apart or in one
+    sequence.
+
+    >>> texts_of([joined(["It", "rains"], ["Wet"])]) == texts_of([["It", "rains"], ["Wet"]])
+    True
+    """
+    texts: list[list[str]] = []
+    for sentence in sentences:
+        texts.append([])
+        for word in sentence:
+            if word == BREAK:
+                texts.append([])
+            elif word != SUMMARY:
+                texts[-1].append(word)
+    return texts

@@ -17,7 +17,7 @@ from torch import nn
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, BiGru, Identity, Words
-from elmo_bench.text import Vocab, parted
+from elmo_bench.text import Vocab, texts_of
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import WeightAverage
@@ -197,7 +197,7 @@ def test_one_linear_layer_over_question_and_paragraph_in_one_sequence():
     assert batch.question is None
     for row, one in enumerate(both):
         (words,) = one.sentences
-        assert parted(words) == [[*one.question], [*one.paragraph.words]]
+        assert texts_of([words]) == [[*one.question], [*one.paragraph.words]]
         begin, length = len(one.question) + 2, len(one.paragraph.words)
         torch.testing.assert_close(scores[row, :, begin : begin + length], x[row, :, :length])
         assert scores[row].isfinite().sum() == 2 * length
