@@ -82,7 +82,8 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         said = "%s: with trainer.precision=%s, %s; once more from the start, in float32"
         log.warning(said, cfg.run_dir, precision, str(error).partition(";")[0])
     # Here, behind the exception, the memory of the attempt is free.
-    begin(_with(cfg, "resume", False), files, precision=FLOAT32)
+    Path(cfg.run_dir, LAST_CHECKPOINT).unlink(missing_ok=True)
+    begin(cfg, files, precision=FLOAT32)
     return _attempt(cfg, files, started, FLOAT32)
 
 
@@ -94,7 +95,8 @@ def _attempt(
     resumed_from: Path | None = None,
 ) -> dict[str, float]:
     """Train and test in this precision; the result is of the config as it was `asked` for."""
-    cfg = _seeded(_with(asked, "trainer.precision", precision))
+    changed: Any = OmegaConf.merge(asked, {"trainer": {"precision": precision}})
+    cfg = _seeded(changed)
     parts = build.parts(cfg, inputs.by_split(files))
     parameters = count_parameters(parts.module)
     overlap = logged_overlap(cfg, parts.data.examples) if is_first() else {}
@@ -132,12 +134,6 @@ def _attempt(
         last_path.unlink(missing_ok=True)
         print_result(result, cfg)
     return metrics
-
-
-def _with(cfg: DictConfig, key: str, value: Any) -> DictConfig:
-    changed = cfg.copy()
-    OmegaConf.update(changed, key, value)
-    return changed
 
 
 def _seeded(cfg: DictConfig) -> DictConfig:
