@@ -6,6 +6,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import NamedTuple
 
+from elmo_bench.files import counted_noun
+
 from .lines import read_lines
 from .spans import is_tag
 
@@ -47,7 +49,8 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
             continue
         if not 2 <= len(columns) == width:
             must = f"the lines before have {width}" if width > 1 else "there must be word and tag"
-            raise ValueError(f"{path}:{number}: {len(columns)} columns, but {must}: {shown(line)}")
+            came = counted_noun(len(columns), "column")
+            raise ValueError(f"{path}:{number}: {came}, but {must}: {shown(line)}")
         block.append(Row(number, columns, document))
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import NamedTuple
 
+from elmo_bench.files import counted_noun
+
 from .conll import Row
 from .lines import read_lines
 from .spans import Span
@@ -88,7 +90,8 @@ def _wrong(document: Document, sentence: Sequence[Row]) -> str:
     columns, width = sentence[-1].columns, len(sentence[0].columns)
     if len(columns) != width or width < MIN_COLUMNS:
         line = f"{width}, as line {sentence[0].line}" if width >= MIN_COLUMNS else "12 or more"
-        return f"{len(columns)} columns, but a row of this sentence must have {line}"
+        came = counted_noun(len(columns), "column")
+        return f"{came}, but a row of this sentence must have {line}"
     came, part = columns[_PART], str(document.part)
     if columns[_DOCUMENT] != document.id or came not in (_NO_PART, part, part.zfill(len(came))):
         came = f"{shown(columns[_DOCUMENT])} part {shown(came)}"

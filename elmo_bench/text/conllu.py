@@ -6,6 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from elmo_bench.files import counted_noun
+
 from .conll import Row
 from .lines import read_lines
 
@@ -50,8 +52,8 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
         columns = line.split("\t")
         if len(columns) != COLUMNS or not columns[FORM].strip():
             raise ValueError(
-                f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {COLUMNS}, separated by "
-                f"tabs, and a form in the second: {line[:60]!r}"
+                f"{path}:{number}: {counted_noun(len(columns), 'column')}, but CoNLL-U has "
+                f"{COLUMNS}, separated by tabs, and a form in the second: {line[:60]!r}"
             )
         parts = _ID.fullmatch(columns[0])
         expected = str(len(sentence.rows) + (parts is None or not parts["node"]))

@@ -9,7 +9,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from elmo_bench.files import Count, Text, listed
+from elmo_bench.files import LINE_BYTES, Count, Text, counted_noun, listed
 from elmo_bench.text import are_words, read_lines, read_objects, tokenize
 
 from .examples import UNWRITABLE, Example, finite
@@ -18,6 +18,7 @@ from .examples import read_predictions as read_predictions
 from .examples import write as write
 
 log = logging.getLogger(__name__)
+csv.field_size_limit(LINE_BYTES)  # by default, Python reads no cell of more than 131,072 characters
 Column = Text | Count  # a name in the file's first line, or a number from 1 in a file without names
 Row = Mapping[Any, Any]
 KINDS = "FILE.csv has commas and quotes, FILE.jsonl JSON, any other file tabs"
@@ -102,7 +103,8 @@ def _named(
                 continue
         if len(row) != len(names):
             raise ValueError(
-                f"{path}:{number}: {len(row)} columns, but the first line has {len(names)}; {KINDS}"
+                f"{path}:{number}: {counted_noun(len(row), 'column')}, but the first line has "
+                f"{len(names)}; {KINDS}"
             )
         yield number, dict(zip(names, row, strict=True))
 

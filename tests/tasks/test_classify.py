@@ -73,9 +73,10 @@ def test_every_format_has_the_same_examples(tmp_path, kind):
 
 def test_labels_that_training_lacks_and_columns_without_a_name(tmp_path):
     """Tables of pandas have a column of numbers without a name."""
-    (tmp_path / "a.csv").write_text(",label,text,\n0,a,x,\n1,b,y,\n")
-    (one,) = read(tmp_path / "a.csv", labels=["b", "a", 2], leave_out=["b"])
+    (tmp_path / "a.csv").write_text(f",label,text,\n0,a,{'x ' * 70_000},\n1,b,y,\n")
+    (one,) = read(tmp_path / "a.csv", labels=["b", "a", 2], leave_out=["b"], tokenized=True)
     assert ({*one.labels}, one.gold) == ({"a", "b", "2"}, "a")
+    assert len(one.texts[0]) == 70_000
     (tmp_path / "a.jsonl").write_text('{"label": true, "text": "x"}\n{"label": 1, "text": "y"}\n')
     (one,) = read(tmp_path / "a.jsonl", leave_out=["true"])
     assert one.gold == "1"
@@ -105,7 +106,7 @@ TSV, CSV, JSONL = (
 @pytest.mark.parametrize(
     ("name", "text", "columns", "where", "what"),
     [
-        ("a.tsv", TSV + "b\n", {}, ":3", "1 columns, but the first line has 2; FILE.csv has"),
+        ("a.tsv", TSV + "b\n", {}, ":3", "1 column, but the first line has 2; FILE.csv has"),
         ("a.tsv", TSV + "b\tx\ty\n", {}, ":3", "3 columns, but the first line has 2"),
         ("a.tsv", TSV + "b\t\n", {}, ":3", "text '', but it must be a text"),
         ("a.tsv", TSV + "b\t\x00\x01 \u200b\n", {}, ":3", "with a character that can be seen"),

@@ -86,7 +86,7 @@ def write(path, content):
     [
         (b"", "the file is empty"),
         (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the lines before have 2: 'b O O'"),
-        (b"alone\n", r"x.txt:1: 1 columns, but there must be word and tag: 'alone'"),
+        (b"alone\n", r"x.txt:1: 1 column, but there must be word and tag: 'alone'"),
         (b"a O\n\xff\xfe O\n", "x.txt:2: byte 0xff is not UTF-8"),
     ],
 )
