@@ -3,7 +3,7 @@
 Axes: B batch, T tokens, C characters.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,32 +40,27 @@ class Tokens(NamedTuple):
         longest = int(((chars > 0) & (chars != PAD)).any(0).any(0).sum())
         return self._replace(chars=chars[:, :, : max(1, longest)])
 
-    def cut(self, rows: slice | Sequence[int], length: int) -> "Tokens":
-        """Return the sentences `rows` (a slice or numbers), cut after `length` words.
+    def cut(self, rows: Sequence[int], length: int) -> "Tokens":
+        """Return the sentences with these numbers, cut after `length` words.
 
         An encoder still reads whole sentences.
         """
 
-        def index(part: Tensor) -> Any:  # on the part's device
-            return rows if isinstance(rows, slice) else to_device(torch.tensor(rows), part)
+        def chosen(part: Tensor, axis: int = 0) -> Tensor:
+            return part.index_select(axis, to_device(torch.tensor(rows), part))
 
-        words, mask = (part[index(part), :length] for part in (self.words, self.mask))
-        lengths, sentences, chars = self.lengths[rows].clip(max=length), self.sentences, self.chars
+        sentences, chars, elmo = self.sentences, self.chars, self.elmo
         if sentences is not None:
-            numbers = range(len(sentences))[rows] if isinstance(rows, slice) else rows
-            sentences, chars = [sentences[k] for k in numbers], self.with_chars().chars
+            sentences, chars = [sentences[row] for row in rows], self.with_chars().chars
         if chars is not None:
-            chars = chars[index(chars), :length]
-        return Tokens(words, mask, lengths, sentences, chars, self._cut_elmo(index, length))
-
-    def _cut_elmo(self, index: Callable[[Tensor], Any], length: int) -> Any:
-        match self.elmo:
-            case None:
-                return None
-            case Layers(layers):
-                return Layers(layers[:, index(layers), :length])
-            case inputs:  # some encoders' stay on the host
-                return type(inputs)(*(part[index(part)] for part in inputs))
+            chars = chosen(chars)[:, :length]
+        if isinstance(elmo, Layers):
+            elmo = Layers(chosen(elmo.layers, 1)[:, :, :length])
+        elif elmo is not None:  # an encoder's inputs, of which some stay on the host
+            elmo = type(elmo)(*map(chosen, elmo))
+        words, mask = (chosen(part)[:, :length] for part in (self.words, self.mask))
+        lengths = self.lengths[[*rows]].clip(max=length)
+        return Tokens(words, mask, lengths, sentences, chars, elmo)
 
 
 def to_device(values: Tensor, like: Tensor) -> Tensor:

@@ -114,9 +114,9 @@ class SpanRanker(nn.Module):
         count, length = tokens.mask.shape
         size = count if self.training else max(1, TOKENS // length)
         parts = []
-        for part in (slice(first, first + size) for first in range(0, count, size)):
-            longest = int(tokens.lengths[part].max())
-            parts.append(self._word_vectors(tokens.cut(part, longest)))
+        for rows in (range(count)[first : first + size] for first in range(0, count, size)):
+            longest = int(tokens.lengths[rows].max())
+            parts.append(self._word_vectors(tokens.cut(rows, longest)))
         x, h = (torch.cat(part) for part in zip(*parts, strict=True))
         return x, h
 

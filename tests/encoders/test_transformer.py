@@ -862,7 +862,7 @@ def test_pieces_stay_on_the_host(folders):
     tokens = Tokens(*torch.ones(2, 1, 2), lengths=np.array([2]), elmo=inputs)
     moved = move_data_to_device(tokens, torch.device("meta"))
     assert moved.mask.is_meta
-    for some in (moved, moved.cut([0], 1), moved.cut(slice(1), 1)):
+    for some in (moved, moved.cut([0], 1)):
         assert {part.device.type for part in some.elmo} == {"cpu"}
 
 
