@@ -162,7 +162,7 @@ def compare(runs: Paths = "outputs", **settings: Any) -> Tables:
             f"{min(unknown)}: no such setting; there are {', '.join(SETTINGS)}, tables"
         )
     defaults: Any = OmegaConf.to_container(compose("job=report"), resolve=True)
-    return Tables(build_tables(defaults | {"runs": runs} | settings)[0])
+    return Tables(build_tables(defaults | {"runs": runs} | settings))
 
 
 @contextmanager

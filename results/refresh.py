@@ -108,8 +108,8 @@ def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) 
             write_text(path, text)
         for picture, title in pictures.items():
             if title in built.by_title:
-                write_files([Path(picture)], built.by_title[title], built.origin, title)
-    write_files(outputs, built.every, built.origin, settings["title"])
+                write_files([Path(picture)], built.by_title[title], "", title)
+    write_files(outputs, built.every, "", settings["title"])
 
 
 def _check(section: type[Section], settings: Mapping[str, Any], place: str = "") -> None:
@@ -141,11 +141,6 @@ class Built(NamedTuple):
     @property
     def every(self) -> list[reports.Report]:
         return [each for several in self.by_title.values() for each in several]
-
-    @property
-    def origin(self) -> reports.Origin:
-        folders = {run.folder for of_title in self.failed.values() for run in of_title}
-        return reports.Origin(failed=len(folders))  # a run may be of several tables
 
 
 def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:

@@ -12,20 +12,18 @@ from elmo_bench import report as reports
 
 def report(cfg: DictConfig) -> None:
     """Write the tables over all runs below `runs` to the files of `output`, and print them."""
-    settings, outputs, built, origin = check(cfg)
-    reports.write_files(outputs, built, origin, settings["title"])
+    outputs, built = check(cfg)
+    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
+    command = "" if overrides is None else reports.typed(overrides)
+    reports.write_files(outputs, built, command, cfg.title)
     # Print last, since a closed pipe (`| head`) ends the process.
     reports.show(built, Console(emoji=False))
 
 
-def check(
-    cfg: DictConfig,
-) -> tuple[dict[str, Any], list[Path], list[reports.Report], reports.Origin]:
-    """Return the settings, the files to write, and what they will say."""
+def check(cfg: DictConfig) -> tuple[list[Path], list[reports.Report]]:
+    """Return the files to write, and what they will say."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     outputs = reports.checked_outputs(settings["output"])
     if "wandb" in (settings.get("logger") or {}):
         raise ValueError("logger=wandb is for job=train: leave it out")
-    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else None
-    command = "" if overrides is None else reports.typed(overrides)
-    return settings, outputs, *reports.build_tables(settings, command)
+    return outputs, reports.build_tables(settings)

@@ -2,13 +2,11 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from elmo_bench.files import counted
 from elmo_bench.runs import Run, collect, failures, frozen, run_folders, short, where
 
-from .provenance import Origin
 from .published import stands_in
 from .selection import select
 from .table import Report, corrected
@@ -19,19 +17,16 @@ SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper")
 MOST = 5  # a note names up to this many failed runs
 
 
-def build_tables(settings: Mapping[str, Any], command: str = "") -> tuple[list[Report], Origin]:
-    """Return the reports of all tables, with p corrected for all of them together, and their
-    origin, this command.
-    """
+def build_tables(settings: Mapping[str, Any]) -> list[Report]:
+    """Return the reports of all tables, with p corrected for all of them together."""
     runs, failed = read(settings)
     asked = settings["tables"] or {"": {}}
     tables = {title: completed(settings, title, asked[title] or {}) for title in asked}
-    reports, unfinished = list[Report](), set[Path]()
+    reports = list[Report]()
     for title in counted([*tables], "tables"):
         table = tables[title]
         try:
             chosen, lacking = (matching(each, table) for each in (runs, failed))
-            unfinished |= {run.folder for run in lacking}
             if not chosen:
                 if title:
                     log.info("no run matches its conditions: table %s is left out", title)
@@ -47,7 +42,7 @@ def build_tables(settings: Mapping[str, Any], command: str = "") -> tuple[list[R
         raise ValueError(
             f"runs={settings['runs']}: no run matches the table's conditions: {conditions}"
         )
-    return corrected(reports), Origin(command, len(unfinished))
+    return corrected(reports)
 
 
 def read(settings: Mapping[str, Any]) -> tuple[list[Run], list[Run]]:

@@ -10,7 +10,7 @@ from elmo_bench.runs import MIX
 from .aggregate import cost, weights
 from .grids import tables
 from .names import axis, task_titles
-from .provenance import NOWHERE, Origin, methods, provenance, runs_of
+from .provenance import methods, provenance, runs_of
 from .table import Report
 from .writers import as_html, html_table
 
@@ -25,7 +25,7 @@ Part = tuple[str, str]  # title, "" for the first of a chapter, and HTML
 Chapter = tuple[str, Sequence[Part]]  # title and parts
 
 
-def as_page(reports: Sequence[Report], title: str | None = None, origin: Origin = NOWHERE) -> str:
+def as_page(reports: Sequence[Report], title: str | None = None, command: str = "") -> str:
     """Return the page, with a chapter for each report.
 
     The default title names the compared tasks and settings.
@@ -34,11 +34,10 @@ def as_page(reports: Sequence[Report], title: str | None = None, origin: Origin 
         (report.title or RESULTS, [part for part in _parts(report) if part[1]])
         for report in reports
     ]
-    about = as_html("paragraph", methods(reports)) + html_table(provenance(reports, origin))
+    about = as_html("paragraph", methods(reports)) + html_table(provenance(reports, command))
     chapters.append(("How this was made", [("", about)]))
-    failed = f" ({origin.failed:,} more failed)" if origin.failed else ""
     lead = (
-        f"{counted_noun(len(runs_of(reports)), 'run')}{failed} of models that were trained alike "
+        f"{counted_noun(len(runs_of(reports)), 'run')} of models that were trained alike "
         "in everything but what the tables name."
     )
     style = STYLE.read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from elmo_bench import COMMAND
 from elmo_bench.files import counted_noun, duration, listed
@@ -22,16 +21,6 @@ TESTS = (
     "(1979) method; the 95 % intervals are not corrected. With fewer than "
     f"{FEWEST} runs a side no difference is claimed."
 )
-
-
-class Origin(NamedTuple):
-    """The command that made a report, and the number of failed runs with the report's settings."""
-
-    command: str = ""
-    failed: int | None = None
-
-
-NOWHERE = Origin()
 
 
 def runs_of(reports: Iterable[Report]) -> list[Run]:
@@ -63,17 +52,18 @@ def methods(reports: Sequence[Report]) -> str:
     )
 
 
-def provenance(reports: Sequence[Report], origin: Origin = NOWHERE) -> Grid:
-    """Return a table of what was run: machines, time, software, data and commands."""
+def provenance(reports: Sequence[Report], command: str = "") -> Grid:
+    """Return a table of what was run: machines, time, software, data and commands; `command` made
+    the report.
+    """
     runs = runs_of(reports)
     trained = [run for run in runs if run.epochs]
     days = sorted({run.finished[:10] for run in runs if run.finished})
     seconds = sum(run.seconds["total"] for run in trained)
     devices = Counter(run.device for run in trained)
     rows = [
-        ("report", origin.command),
+        ("report", command),
         ("runs", f"{len(runs):,}"),
-        ("failed", "" if origin.failed is None else f"{origin.failed:,}"),
         ("finished", " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))),
         ("time of all runs", duration(seconds) if trained else ""),
         ("device", listed(f"{each} ({counted_noun(n, 'run')})" for each, n in devices.items())),

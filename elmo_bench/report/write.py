@@ -24,7 +24,7 @@ from .grid import Grid
 from .grids import tables
 from .names import metric_title
 from .page import GENERATOR, as_page, footnotes
-from .provenance import NOWHERE, Origin, methods, provenance
+from .provenance import methods, provenance
 from .table import Report
 from .writers import Terminal, html_table, latex_table, markdown_table
 
@@ -52,11 +52,11 @@ def show(reports: Sequence[Report], console: Console) -> None:
         console.print(Text(plain(note)))
 
 
-def markdown(reports: Sequence[Report], origin: Origin = NOWHERE) -> str:
+def markdown(reports: Sequence[Report], command: str = "") -> str:
     """Return the tables as GitHub Markdown, with notes, methods and provenance."""
     parts = [*map(markdown_table, _grids(reports)), *map(escape.markdown, footnotes(reports))]
     parts += ["## Methods", escape.markdown(methods(reports))]
-    return "\n\n".join([*parts, markdown_table(provenance(reports, origin))]) + "\n"
+    return "\n\n".join([*parts, markdown_table(provenance(reports, command))]) + "\n"
 
 
 def latex(reports: Sequence[Report]) -> str:
@@ -142,25 +142,25 @@ def checked_outputs(output: Any) -> list[Path]:
 
 
 def write_files(
-    outputs: Sequence[Path], reports: Sequence[Report], origin: Origin, title: str | None
+    outputs: Sequence[Path], reports: Sequence[Report], command: str, title: str | None
 ) -> None:
     """Write each file atomically, in the format of its suffix."""
     # Format everything before the first write, so that an error leaves no partial set of files.
-    contents = {path: _content(path.suffix, reports, origin, title) for path in outputs}
+    contents = {path: _content(path.suffix, reports, command, title) for path in outputs}
     for path, content in contents.items():
         with atomic(path) as part:
             part.write_bytes(content)
         log.info("written: %s", path)
 
 
-def _content(suffix: str, reports: Sequence[Report], origin: Origin, title: str | None) -> bytes:
+def _content(suffix: str, reports: Sequence[Report], command: str, title: str | None) -> bytes:
     if suffix in (".svg", ".pdf"):
         from .plots import picture  # imports matplotlib, which is slow
 
         return picture(reports, suffix[1:])
     writers: dict[str, Callable[[], str]] = {
-        ".html": lambda: as_page(reports, title, origin),
-        ".md": lambda: markdown(reports, origin),
+        ".html": lambda: as_page(reports, title, command),
+        ".md": lambda: markdown(reports, command),
         ".tex": lambda: latex(reports),
         ".csv": lambda: as_csv(reports),
     }

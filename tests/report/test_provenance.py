@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from elmo_bench.report import collect, latex, markdown, report
-from elmo_bench.report.provenance import Origin, commands, methods, provenance
+from elmo_bench.report.provenance import commands, methods, provenance
 
 from .made import a_run
 from .test_figures import difference
@@ -52,11 +52,10 @@ def compared(tmp_path):
 
 
 def test_where_the_figures_come_from(compared):
-    rows = provenance([compared], Origin("python run.py job=report", failed=0)).rows
+    rows = provenance([compared], "python run.py job=report").rows
     assert rows == [
         ["report", "python run.py job=report"],
         ["runs", "10"],
-        ["failed", "0"],
         ["finished", "2026-01-01 to 2026-01-05"],
         ["time of all runs", "5:00:00"],
         ["device", "cpu (10 runs)"],
