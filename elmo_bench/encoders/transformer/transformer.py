@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import Count, one_of
 
+from ..encode import batches
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
 from .subwords import tokenizer_state
 from .windows import Pieces, Windows, special_tokens
@@ -210,10 +212,9 @@ class Transformer(nn.Module):
         """
         ids, sizes, words, shares, summaries, kinds, mask = (tensor.cpu() for tensor in inputs)
         sentence, window = sizes.nonzero(as_tuple=True)  # of each window
-        size, order = sizes[sentence, window].sort(stable=True)
-        sentence, window = sentence[order], window[order]
-        for first, last in self._batches(size.tolist(), device):
-            row, number, length = sentence[first:last], window[first:last], size[first:last]
+        size = sizes[sentence, window]
+        for numbers in self._batches(size.tolist(), device):
+            row, number, length = sentence[numbers], window[numbers], size[numbers]
             longest = int(length[-1])
             where, base = (row, number, slice(longest)), mask.shape[1] * row
             there = torch.arange(longest) < length[:, None]
@@ -229,21 +230,15 @@ class Transformer(nn.Module):
             ]
             yield [t if t is None else t.to(device, non_blocking=True) for t in part]
 
-    def _batches(self, sizes: Sequence[int], device: torch.device) -> Iterator[tuple[int, int]]:
-        """Yield batches of windows, shortest first, with a maximum number of subwords, as [first,
-        end) ranges.
-
-        All windows of a batch have the same size if padding would change the model's layers.
+    def _batches(self, sizes: Sequence[int], device: torch.device) -> Iterator[list[int]]:
+        """Yield batches of windows, shortest first, with a maximum number of subwords; all windows
+        of a batch have the same size if padding would change the model's layers.
         """
         most = GPU_PIECES if device.type == "cuda" else BATCH_PIECES
-        first = 0
-        for number, size in enumerate(sizes):
-            full = (number + 1 - first) * size > most
-            if number > first and (full or (not self._pads and size > sizes[first])):
-                yield first, number
-                first = number
-        if sizes:
-            yield first, len(sizes)
+        # `batches` adds two boundary tokens to each length.
+        for numbers in batches([size - 2 for size in sizes], most):
+            for _, alike in groupby(numbers, lambda number: self._pads or sizes[number]):
+                yield [*alike]
 
 
 def _loader() -> tuple[Any, Any]:
