@@ -13,7 +13,7 @@ from .comparison import Comparison
 from .grid import Grid, without
 from .names import axis, metric_title, name, names, task_titles, value
 from .published import paper_corpus, source
-from .significance import FEWEST, LEVEL, PRELIMINARY, averaged
+from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
 
 MEANS = "percent: mean ± standard deviation (runs)"
@@ -27,10 +27,7 @@ ABOUT_SMALLEST = (
     f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples find (p "
     f"(Holm) below {LEVEL}) in 80 % of cases."
 )
-ABOUT_MEAN = (
-    "The mean over {} corpora; those on which the same models were tested count as one. An "
-    "interval goes with p, which is not corrected."
-)
+ABOUT_MEAN = "The mean over {} corpora; those on which the same models were tested count as one."
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
@@ -71,9 +68,11 @@ def labels_of(report: Report) -> Labels:
     }
     # Corpora of a task may have figures of their own.
     alike = len({(task, figure) for (task, _), figure in measured.items()}) == len(titles)
-    by_task = {titles[task] if alike else data: figure for (task, data), figure in measured.items()}
-    figures, columns_of = {*by_task.values()}, names(report.columns, report.heads, titles)
-    shown = "; ".join(f"{task} {figure}" for task, figure in by_task.items())
+    shown = [
+        f"{titles[task]}{'' if alike else f' on {data}'} {figure}"
+        for (task, data), figure in measured.items()
+    ]
+    figures, columns_of = {*measured.values()}, names(report.columns, report.heads, titles)
     return Labels(
         constant=name([*constant], [*constant.values()], titles),
         keys=[*varying],
@@ -83,7 +82,7 @@ def labels_of(report: Report) -> Labels:
         axes=listed(map(axis, report.columns)),
         base=columns_of.get(report.baseline or (), ""),
         figure=min(figures) if len(figures) == 1 else "figures",
-        each=f"Figures: {shown}." if len(figures) > 1 else "",
+        each=f"Figures: {'; '.join(dict.fromkeys(shown))}." if len(figures) > 1 else "",
     )
 
 
@@ -219,26 +218,21 @@ def differences(report: Report) -> Grid:
 
 
 def average(report: Report) -> Grid:
-    """Return a table of means over corpora, with a row for each column that all of them have."""
-    labels, groups = labels_of(report), defaultdict[Hashable, list[Mapping[Key, Cell]]](list)
-    for row, cells in report.by_row.items():
+    """Return a table of means over corpora, with a row for each column that all of them have; none
+    for a single corpus.
+    """
+    labels, corpora = labels_of(report), [*report.by_row.values()]
+    groups: dict[Hashable, list[Mapping[Key, Cell]]] = defaultdict(list)  # by training corpus
+    for cells in corpora:
         run = next(iter(cells.values())).runs[0]
-        groups[run.settings.get("trained_on.name", row)].append(cells)
+        groups[run.settings.get("trained_on.name")].append(cells)
     rows = []
     for column in report.heads:
-        found = [[one[column] for one in group if column in one] for group in groups.values()]
-        if len(groups) > 1 and [*map(len, found)] == [*map(len, groups.values())]:
-            mean = fmean(fmean(cell.mean for cell in group) for group in found)
-            every = [[cell.comparison for cell in group] for group in found]
-            tests = [[each.test for each in group if each and each.test] for group in every]
-            shown = [""] * len(TESTED)
-            if [*map(len, tests)] == [*map(len, found)]:
-                test = averaged(tests)
-                shown = tested(Comparison(test.difference, None, test))
-            rows.append([labels.columns[column], points(mean), *shown])
-    heads, about = [labels.axes, "mean", *TESTED], ABOUT_MEAN.format(len(groups))
-    grid = Grid(title(report, "percent: mean over corpora"), heads, rows, 1, about)
-    return without(grid, {c for c in range(2, len(heads)) if not any(row[c] for row in rows)})
+        if len(groups) > 1 and all(column in cells for cells in corpora):
+            of_groups = [fmean(each[column].mean for each in group) for group in groups.values()]
+            rows.append([labels.columns[column], points(fmean(of_groups))])
+    about = ABOUT_MEAN.format(len(groups))
+    return Grid(title(report, "percent: mean over corpora"), [labels.axes, "mean"], rows, 1, about)
 
 
 def tested(comparison: Comparison) -> list[str]:

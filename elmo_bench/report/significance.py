@@ -11,7 +11,6 @@ Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -89,31 +88,6 @@ def compare(
         clusters=ours.shape[1],
         runs=runs,
         most=most,
-    )
-
-
-def averaged(groups: Sequence[Sequence[Test]]) -> Test:
-    """Return the test of the mean over corpora, which have independent examples and runs.
-
-    The corpora of a group, on which the same models were tested, count as one; their errors are
-    averaged (root mean square) as if they rose and fell together.
-    """
-    difference = fmean(fmean(test.difference for test in group) for group in groups)
-    tests = [test for group in groups for test in group]
-    sizes = [len(group) for group in groups for _ in group]
-    parts = [
-        [((s.error / len(groups)) ** 2 / size, s.freedom / size) for s in test.scales]
-        for test, size in zip(tests, sizes, strict=True)
-    ]
-    scales = tuple(_scale(*each) for each in zip(*parts, strict=False))
-    half, most = reach(scales, LEVEL), max(test.most for test in tests)
-    return tests[0]._replace(
-        difference=difference,
-        scales=scales,
-        p=None if any(test.p is None for test in tests) else largest_p(difference, scales),
-        interval=(max(difference - half, -most), min(difference + half, most)),
-        runs=min((test.runs for test in tests), key=min),
-        detectable=None,
     )
 
 

@@ -11,7 +11,6 @@ from scipy import stats
 from benchmarks.significance import Setting, pair, rejections
 from benchmarks.significance import moments as matthews
 from elmo_bench.report.significance import (
-    averaged,
     by_cluster,
     compare,
     covariance,
@@ -119,28 +118,6 @@ def test_both_agrees_with_the_multi_bootstrap():
     # The bootstrap's variance between runs is 11 / 12 of the unbiased one.
     assert np.std(differences) == pytest.approx(test.scales[0].error, rel=0.1)
     assert np.quantile(differences, [0.025, 0.975]) == pytest.approx(test.interval, abs=0.012)
-
-
-def test_the_mean_over_corpora():
-    """Independent corpora add up their variances; one training on two of them counts once, and the
-    level holds.
-    """
-    setting = Setting("f1", runs=(5, 5), skill=0.3, taste=1.0)
-    one, two = (compare(*pair(setting, seed)) for seed in (1, 2))
-    mean = averaged([[one], [two]])
-    assert mean.difference == pytest.approx((one.difference + two.difference) / 2)
-    errors = [test.scales[0].error for test in (one, two)]
-    assert mean.scales[0].error == pytest.approx(math.hypot(*errors) / 2)
-    assert mean.scales[0].freedom > max(test.scales[0].freedom for test in (one, two))
-    same = averaged([[one, one]])
-    assert (same.p, *same.interval) == pytest.approx((one.p, *one.interval))
-    assert averaged([[one, two]]).scales[0].error == pytest.approx(math.hypot(*errors) / 2**0.5)
-    settings = setting, Setting("pearson", runs=(5, 5), skill=0.3, taste=1.0)
-    ps = [
-        averaged([[compare(*pair(each, 2 * seed + k))] for k, each in enumerate(settings)]).p
-        for seed in range(200)
-    ]
-    assert 0.02 <= np.mean(np.array(ps) <= 0.05) <= 0.085
 
 
 def test_one_collapsed_seed():
