@@ -80,7 +80,7 @@ def _draw(
 def _differences(
     axes: Axes, report: Report, cells: Sequence[Cell], styles: Mapping[Key, style.Look]
 ) -> None:
-    """Draw the differences to the baseline with their intervals, and the paper's."""
+    """Draw the differences to the baseline with their intervals."""
     axes.set_xlim(_span(report))
     axes.axvline(0, color=style.SOFT, linewidth=0.8)
     for y, cell in enumerate(cells):
@@ -94,8 +94,6 @@ def _differences(
         else:
             look["markerfacecolor"], label = style.PAPER, "difference, 95 % interval"
         axes.plot(100 * compared.difference, y, **look, label=label)
-        if (theirs := _published(report, cell)) is not None:
-            axes.plot(theirs, y, **MEAN | {"ms": 5.5}, marker="x", label="in the paper")
 
 
 def _span(report: Report) -> tuple[float, float]:
@@ -105,18 +103,9 @@ def _span(report: Report) -> tuple[float, float]:
     difference.
     """
     compared = comparisons_of([report])
-    theirs = [_published(report, cell) for cell in report.cells if cell.comparison]
-    shown = [100 * each.difference for each in compared] + [each for each in theirs if each]
+    shown = [100 * each.difference for each in compared]
     most = LONG * max(1, *map(abs, shown))
     ends = [100 * end for each in compared if each.test for end in each.test.interval]
     shown += [0, *np.clip(ends, -most, most)]
     margin = 0.06 * (max(shown) - min(shown)) or 1.0
     return min(shown) - margin, max(shown) + margin
-
-
-def _published(report: Report, cell: Cell) -> float | None:
-    """Return the paper's difference between the same two settings, in points, or None."""
-    base = report.base(cell.row)
-    if base is None or base.published is None or cell.published is None:
-        return None
-    return 100 * (cell.published - base.published)
