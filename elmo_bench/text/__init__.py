@@ -12,6 +12,7 @@ from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_
 from .labels import label_map as label_map, types as types
 from .lines import (
     decode as decode,
+    gold_of as gold_of,
     paired as paired,
     read_bytes as read_bytes,
     read_lines as read_lines,

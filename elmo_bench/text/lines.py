@@ -109,3 +109,18 @@ def paired(path: Path, predicted: Sequence[T], examples: Sequence[E]) -> list[tu
             f"{path}: {len(predicted)} predictions, but the gold file has {len(examples)} examples"
         )
     return list(zip(predicted, examples, strict=True))
+
+
+def gold_of(path: Path, predicted: Sequence[Any], examples: Sequence[Any]) -> list[Any]:
+    """Return the gold of what a file of predictions has, read as examples.
+
+    Raises ValueError if its words differ from those of the examples, with file and line, or if the
+    number of sentences does, with the file.
+    """
+    for ours, theirs in paired(path, predicted, examples):
+        if ours.words != theirs.words:
+            raise ValueError(
+                f"{ours.source}: the sentence {' '.join(ours.words)!r}, but {theirs.source} has "
+                f"{' '.join(theirs.words)!r}"
+            )
+    return [each.gold for each in predicted]

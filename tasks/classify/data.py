@@ -2,7 +2,6 @@
 
 import csv
 import json
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from .examples import collate as collate
 from .examples import read_predictions as read_predictions
 from .examples import write as write
 
-log = logging.getLogger(__name__)
 csv.field_size_limit(LINE_BYTES)  # by default, Python reads no cell of more than 131,072 characters
 Column = Text | Count  # a name in the file's first line, or a number from 1 in a file without names
 Row = Mapping[Any, Any]
@@ -54,12 +52,11 @@ def read(
         raise ValueError(
             f"data.columns={columns}, but all must be names, or all numbers in a file without names"
         )
-    known, out, left = (*map(_written, labels or ()),), {*map(_written, leave_out or ())}, 0
+    known, left_out = tuple(map(_written, labels or ())), [*map(_written, leave_out or ())]
     for number, row in _rows(path, columns, pattern, encoding or "utf-8"):
         source = f"{path}:{number}"
         cells = {key: _cell(row, key, column, source) for key, column in columns.items()}
-        if _written(cells[kind]) in out:
-            left += 1
+        if _written(cells[kind]) in left_out:
             continue
         sides = [key for key in ("text", "text2") if key in cells]
         texts = tuple(_words(cells[key], source, key, tokenized) for key in sides)
@@ -67,8 +64,6 @@ def read(
         unit = "group" if group else "first text" if text2 else "text"
         cluster = str(cells["group"]) if group else " ".join(texts[0])
         yield Example(texts, found, source, (cluster,), (unit,), joint=joint, known=known)
-    if left:
-        log.info("%s: left out %d rows (data.columns.leave_out)", path, left)
 
 
 def _rows(

@@ -25,10 +25,10 @@ from elmo_bench.text import (
     Row,
     Span,
     Vocab,
+    gold_of,
     is_conll2012,
     is_tag,
     name_spans,
-    paired,
     read_blocks,
     read_documents,
     spans_to_bioul,
@@ -134,19 +134,10 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """Read the predicted tags, the last column, from a file written by `write`.
-
-    Raises ValueError if its sentences differ from those of the examples, with file and line, or if
-    their number does, with the file.
+    """Read the predicted tags, the last column, from a file written by `write`; raises the errors
+    of `gold_of` and `read`.
     """
-    blocks = list(read_blocks(path))
-    for rows, example in paired(path, blocks, examples):
-        if (words := _words(path, rows)) != example.words:
-            raise ValueError(
-                f"{path}:{rows[0].line}: the sentence {' '.join(words)!r}, but {example.source} "
-                f"has {' '.join(example.words)!r}"
-            )
-    return [[row.columns[-1] for row in rows] for rows in blocks]
+    return gold_of(path, list(read(path)), examples)
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from elmo_bench.text import paired, read_conllu, words_of
+from elmo_bench.text import gold_of, read_conllu, words_of
 from elmo_bench.training.metrics import ByExample, Counts
 
 TAG, ARC = (3,), (6, 7)  # columns: UPOS; head and relation
@@ -82,19 +82,8 @@ def write(examples: Sequence[Example], predictions: Sentences, path: Path) -> No
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[tuple[Cells, ...]]:
-    """Read the cells of a file with the same sentences.
-
-    Raises ValueError if its words differ from those of the examples, with file and line, or if the
-    number of sentences does, with the file; and the errors of `read`.
-    """
-    predicted = list(read(path, examples[0].columns))
-    for ours, theirs in paired(path, predicted, examples):
-        if ours.words != theirs.words:
-            raise ValueError(
-                f"{ours.source}: the sentence {' '.join(ours.words)!r}, but {theirs.source} has "
-                f"{' '.join(theirs.words)!r}"
-            )
-    return [each.gold for each in predicted]
+    """Read the cells of a file written by `write`; raises the errors of `gold_of` and `read`."""
+    return gold_of(path, list(read(path, examples[0].columns)), examples)
 
 
 def parse(record: dict[str, Any], source: str, columns: tuple[int, ...]) -> Example:
