@@ -147,10 +147,11 @@ def nearest(key: str, known: Collection[str]) -> str | None:
     def rank(other: str) -> tuple[bool, int]:
         section = other.rpartition(".")[0]
         place = ORDER.index(section) if section in ORDER else len(ORDER)
-        return not f".{other}".endswith(f".{key}"), place
+        return not ("." in key and other.endswith(f".{key}")), place
 
     name = key.rpartition(".")[2]
     name = name if name in by_name else ELSEWHERE.get(name, name)
     if near := difflib.get_close_matches(name, by_name, n=1, cutoff=0.75):
-        return min(by_name[near[0]], key=rank)
+        same = by_name[near[0]] + by_name.get(ELSEWHERE.get(near[0], ""), [])
+        return min(same, key=rank)
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)

@@ -32,6 +32,7 @@ def said(arguments: list[str]) -> str:
         ("lr=1", "there is no setting lr; did you mean task.optimizer.lr=1?"),
         ("optimizer.lr=1", "there is no setting optimizer.lr; did you mean task.optimizer.lr=1?"),
         ("dropuot=1", "there is no setting dropuot; did you mean elmo.dropout=1?"),
+        ("epochs=3", "there is no setting epochs; did you mean fit.max_epochs=3?"),
         ("job=pretrain epochs=3", "there is no setting epochs; did you mean pretrain.epochs=3?"),
         ("finetune.lr=1", "finetune.lr is a setting of finetune=full or finetune=gradual or"),
         ("encoder=none encoder.dir=/x", ""),
