@@ -10,20 +10,15 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from .layer_files import packed_layers, row_bytes, unpack
+from .static import Rows
 from .store import SHARE, ordered, word_rows
-
-
-class Rows(NamedTuple):
-    """Where the layers of a batch's words are; -1 after the end of a sentence."""
-
-    rows: Int[Tensor, "B T"]
 
 
 class LayerMemory:
@@ -57,7 +52,7 @@ class LayerMemory:
         self.seconds = time.perf_counter() - begun
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Rows:
-        """Return the rows of a batch's words."""
+        """Return the rows of a batch's words; -1 after the end of a sentence."""
         return Rows(word_rows(self.starts, sentences))
 
     def __call__(self, inputs: Rows, layers: Sequence[int] = ()) -> Float[Tensor, "L B T D"]:

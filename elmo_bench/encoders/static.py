@@ -21,7 +21,7 @@ NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
 
 
 class Rows(NamedTuple):
-    """The input of `WordVectors`: the row of each word's vector, 0 after the end of a sentence."""
+    """The row of each word's vector in a table."""
 
     rows: Int[Tensor, "B T"]
 
@@ -50,7 +50,7 @@ class WordVectors(nn.Module):
         return sha256.hexdigest()
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Rows:
-        """Return the row of each word's vector."""
+        """Return the row of each word's vector; 0 after the end of a sentence."""
         rows = np.full((len(sentences), max(map(len, sentences), default=0)), NO_VECTOR)
         for row, sentence in zip(rows, sentences, strict=True):
             row[: len(sentence)] = [self._row(word) for word in sentence]

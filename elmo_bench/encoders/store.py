@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ Sentence = tuple[str, ...]
 SHARE = 0.5  # maximum share of the free space, on disk or in memory, for the layers of a data set
 
 
+@dataclass
 class LayerStore:
     """Read the layers of stored sentences: the requested layers, in that order.
 
@@ -36,16 +38,11 @@ class LayerStore:
     which map the same files. A store that is not to be kept is deleted when it is closed.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        layers: Sequence[int],
-        starts: Mapping[Sentence, int],
-        *,
-        keep: bool = True,
-    ) -> None:
-        self.folder, self.layers, self.starts, self.keep = folder, [*layers], starts, keep
-        self._held: int | None = None
+    folder: Path
+    layers: Sequence[int]
+    starts: Mapping[Sentence, int]
+    keep: bool = True
+    _held: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_mapped"}

@@ -51,7 +51,7 @@ def build_store(
     text = hashlib.sha256(b"".join(map(key, distinct)))
     name = hashlib.sha256(encoder.fingerprint().encode()).hexdigest()  # reads all weights
     path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
-    store, is_ready = LayerStore(path, layers, starts, keep=keep), False
+    store, is_ready = LayerStore(path, layers, starts, keep), False
     try:
         is_ready = _compute_missing(store.hold(), encoder, distinct, dtype, max_bytes, device)
     except OSError as error:

@@ -7,8 +7,7 @@ orders are in `_hdf5_layout`.
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import File, atomic, one_of
 
-from ..tensors import check_finite, check_shapes, read_tensors
+from ..tensors import Shape, check_finite, check_shapes, read_tensors
 from .bilm import BiLm
 from .options import DIRECTIONS, IN_ORDER, Direction, Options
 
@@ -91,7 +90,12 @@ def load(
         raise ValueError(
             f"encoder.directions={[*names]}, but the biLM of {path} has only {[*whole.directions]}"
         )
-    frame = _frame(whole, path)
+    with torch.device("meta"):  # parameters have only shapes, and need no memory
+        frame = BiLm(whole)
+    if (count := sum(x.numel() for x in frame.parameters())) > MAX_PARAMETERS:
+        raise ValueError(
+            f"{path}: a biLM of {count:,} parameters, but at most {MAX_PARAMETERS:,} are allowed"
+        )
     bilm = BiLm(dataclasses.replace(whole, directions=names))
     bilm.bf16 = precision == "bfloat16"
     if pretrained:
@@ -117,19 +121,14 @@ def _file(key: str, path: str | Path | None) -> Path:
 
 
 def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32) -> None:
-    """Write a biLM atomically, in the format of the suffix. Raises ValueError for a number that is
-    not finite in `dtype`.
-
-    An `options.json` with the same sizes is kept, since it may have more keys, such as the
-    original's settings of training.
+    """Write a biLM atomically, in the format of the suffix, and its `options.json` beside it.
+    Raises ValueError for a number that is not finite in `dtype`.
     """
     weights = Path(weights)
     stored = {name: tensor.detach().cpu().to(dtype) for name, tensor in bilm.state_dict().items()}
     check_finite(weights, stored)
     weights.parent.mkdir(parents=True, exist_ok=True)
-    options = weights.parent / "options.json"
-    if not options.is_file() or not _says(options, bilm.options):
-        bilm.options.write(options)
+    bilm.options.write(weights.parent / "options.json")
     tensors = {name: tensor.numpy() for name, tensor in stored.items()}
     with atomic(weights) as part:
         if weights.suffix == ".safetensors":
@@ -142,64 +141,45 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
                     file[theirs] = back(tensors[ours])
 
 
-def _says(path: Path, options: Options) -> bool:
-    try:
-        return Options.read(path) == options
-    except ValueError:  # another file, or one that a killed run left
-        return False
-
-
-def _frame(options: Options, source: str | Path) -> BiLm:
-    """Return a biLM whose parameters have only shapes, and need no memory. Raises ValueError for
-    too many parameters.
-    """
-    with torch.device("meta"):
-        frame = BiLm(options)
-    if (count := sum(x.numel() for x in frame.parameters())) > MAX_PARAMETERS:
-        raise ValueError(
-            f"{source}: a biLM of {count:,} parameters, but at most {MAX_PARAMETERS:,} are allowed"
-        )
-    return frame
-
-
 def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
     """Read a file's tensors in float32, with our names; raises like `read_tensors`."""
     shapes = {name: tuple(x.shape) for name, x in frame.state_dict().items()}
     if path.suffix == ".safetensors":
         return read_tensors(path, shapes, ASKING)
-    layout, stored = _hdf5_layout(frame.options), dict[str, h5py.Dataset]()
-    with _h5py(path) as file:
-        file.visititems(
-            lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {})
-        )
-        expected = {
-            theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
-            for theirs, (ours, (_, back)) in layout.items()
-        }
-        check_shapes(path, {name: each.shape for name, each in stored.items()}, expected, ASKING)
-        for name, each in stored.items():
-            _check_stored(path, name, each)
-        tensors = {}
-        for theirs, (ours, (turn, _)) in layout.items():
-            with np.errstate(over="ignore"):  # infinity is refused
-                array = np.ascontiguousarray(turn(stored[theirs][()]), np.float32)
-            tensors[ours] = torch.from_numpy(array)
-            check_finite(path, {theirs: tensors[ours]})
-    return tensors
-
-
-@contextmanager
-def _h5py(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file; h5py's errors about a damaged file become a ValueError with its name."""
     try:
         with h5py.File(path, "r") as file:
-            yield file
-    except Exception as error:
+            return _read_hdf5(path, file, _hdf5_layout(frame.options), shapes)
+    except Exception as error:  # a damaged file causes many types of errors
         if str(error).startswith(f"{path}"):
             raise
         raise ValueError(
             f"{path}: not an HDF5 file, or damaged: {type(error).__name__}: {error}"
         ) from error
+
+
+def _read_hdf5(
+    path: Path,
+    file: h5py.File,
+    layout: Mapping[str, tuple[str, tuple[Turn, Turn]]],
+    shapes: Mapping[str, Shape],
+) -> dict[str, Tensor]:
+    stored: dict[str, h5py.Dataset] = {}
+    file.visititems(
+        lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {})
+    )
+    expected = {
+        theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
+        for theirs, (ours, (_, back)) in layout.items()
+    }
+    check_shapes(path, {name: each.shape for name, each in stored.items()}, expected, ASKING)
+    tensors = {}
+    for theirs, (ours, (turn, _)) in layout.items():
+        _check_stored(path, theirs, stored[theirs])
+        with np.errstate(over="ignore"):  # infinity is refused
+            array = np.ascontiguousarray(turn(stored[theirs][()]), np.float32)
+        tensors[ours] = torch.from_numpy(array)
+        check_finite(path, {theirs: tensors[ours]})
+    return tensors
 
 
 def _check_stored(path: Path, name: str, item: h5py.Dataset) -> None:
