@@ -136,13 +136,12 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     optimizer = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
     tune, schedule = cfg.finetune, {k: v for k, v in cfg.schedule.items() if k != "name"}
     is_tuned, has_encoder = tune.name != "none", model.backbone.elmo.encoder is not None
-    gradual = tune.name == "gradual"
     return TaskModule(
         model,
         metric(cfg, vocab.labels),
         instantiate(optimizer | {"_convert_": "all"}),  # checkpoints contain only plain lists
         monitor=f"dev/{cfg.task.monitor}",
-        finetuning=FineTuning(tune.lr, tune.lr_decay, gradual) if is_tuned else None,
+        finetuning=FineTuning(tune.lr, tune.lr_decay) if is_tuned else None,
         mix_lr=cfg.elmo.mix_lr,
         scheduler=instantiate(cfg.task.get("scheduler")),
         schedule=instantiate(schedule) if schedule else None,

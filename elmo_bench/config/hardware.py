@@ -105,7 +105,7 @@ def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
             "trainer=auto to use the available devices"
         ) from error
     if isinstance(built.strategy, DDPStrategy) and cfg.finetune.name != "none":
-        # Unmixed or still frozen layers of an encoder have no gradients.
+        # Unmixed layers of an encoder have no gradients.
         built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
     built.strategy.checkpoint_io = AtomicCheckpoints()
     _check_processes(built, cfg.oversubscribe)

@@ -139,7 +139,7 @@ class Elmo(Section):
 
 
 class FineTune(Section):
-    name: Literal["none", "full", "gradual", "lora"]
+    name: Literal["none", "full", "lora"]
     lr: NotNegative = 0.0
     lr_decay: Share = 1.0
     rank: Annotated[int, Ge(1), Le(1024)] | None = None  # a checkpoint may set it

@@ -1,6 +1,4 @@
-"""Fine-tuning an encoder with its task: learning rates and gradual unfreezing (Howard and Ruder
-2018, sections 3.2 and 3.3).
-"""
+"""Fine-tuning an encoder with its task: learning rates (Howard and Ruder 2018, section 3.2)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,17 +10,12 @@ from elmo_bench.files import NotNegative, Share
 
 @dataclass(frozen=True)
 class FineTuning:
-    """The learning rate of each parameter group of an encoder, and the epoch in which its training
-    begins.
-
-    The top group has the learning rate `lr`, and each lower group that of the group above it times
-    `lr_decay`. All groups train from the first epoch; with `gradual` only the top group does, and
-    each epoch adds one more.
+    """The learning rate of each parameter group of an encoder: `lr` for the top group, and for each
+    lower group that of the group above it times `lr_decay`.
     """
 
     lr: NotNegative = 1e-4
     lr_decay: Share = 1.0
-    gradual: bool = False
 
     def groups(self, encoder: Any) -> list[list[nn.Parameter]]:
         """Return the trainable parameter groups of an encoder, from the top group down; with LoRA,
@@ -46,11 +39,3 @@ class FineTuning:
     def lrs(self, count: int) -> list[int | float]:
         """Return the learning rates of `count` groups, from the top one down."""
         return [self.lr * self.lr_decay**below for below in range(count)]
-
-    def freeze(self, groups: list[list[nn.Parameter]], epoch: int) -> None:
-        """Set `requires_grad` of the groups for this epoch, counted from 0. Frozen parameters have
-        no gradient, so that the optimizer skips them and their state.
-        """
-        for below, group in enumerate(groups):
-            for parameter in group:
-                parameter.requires_grad_(not self.gradual or below <= epoch)

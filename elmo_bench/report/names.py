@@ -39,12 +39,7 @@ DIRECTIONS: Words = {
     ("backward",): "backward alone",
 }
 NORMS: Words = {"none": "no norm", "batch": "batch norm", "word": "norm by word"}
-FINETUNING: Words = {
-    "none": "frozen",
-    "full": "fine-tuned",
-    "gradual": "fine-tuned layer by layer",
-    "lora": "LoRA",
-}
+FINETUNING: Words = {"none": "frozen", "full": "fine-tuned", "lora": "LoRA"}
 ADAPTED: Words = {True: "adapted to the task's text", False: "not adapted"}
 PRETRAINED: Words = {True: "pretrained", False: "random weights"}
 SETTINGS: dict[str, Setting] = {

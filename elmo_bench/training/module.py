@@ -97,10 +97,6 @@ class TaskModule(pl.LightningModule):
         if dist.is_initialized():
             # Different dropout in each process: all had the same seed, to build the same model.
             torch.manual_seed(torch.initial_seed() + dist.get_rank())
-        self.on_train_epoch_start()  # not called by Lightning if a run resumes within an epoch
-
-    def on_train_epoch_start(self) -> None:
-        self.finetuning.freeze(self.encoder_groups, self.current_epoch)
 
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
         return self.parts.first_loss(self, numbered) + self.elmo.penalty()

@@ -34,7 +34,7 @@ def said(arguments: list[str]) -> str:
         ("dropuot=1", "there is no setting dropuot; did you mean elmo.dropout=1?"),
         ("epochs=3", "there is no setting epochs; did you mean fit.max_epochs=3?"),
         ("job=pretrain epochs=3", "there is no setting epochs; did you mean pretrain.epochs=3?"),
-        ("finetune.lr=1", "finetune.lr is a setting of finetune=full or finetune=gradual or"),
+        ("finetune.lr=1", "finetune.lr is a setting of finetune=full or finetune=lora"),
         ("encoder=none encoder.dir=/x", ""),
         ("+my.key=3", "there is no setting my; --help says how to list all settings"),
         ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),

@@ -27,32 +27,16 @@ def test_the_groups_of_a_bilm_and_their_rates():
     assert all(name.startswith("token_encoder.") for name in table[3][1])
 
 
-@pytest.mark.parametrize(("gradual", "counts"), [(True, [1, 2, 3, 4, 4]), (False, [4] * 5)])
-def test_one_more_group_in_each_epoch(gradual, counts):
-    bilm = BiLm(TINY)
-    tuning = FineTuning(gradual=gradual)
-    groups = tuning.groups(bilm)
-    for epoch, count in enumerate(counts):
-        tuning.freeze(groups, epoch)
-        assert [all(p.requires_grad for p in group) for group in groups] == [
-            below < count for below in range(4)
-        ]
-        assert {p for p in bilm.parameters() if p.requires_grad} == {
-            p for group in groups[:count] for p in group
-        }
-
-
-def test_what_is_frozen_for_good_stays_so():
-    """As what LoRA has adapters beside; a group of nothing else is no group."""
+def test_what_is_frozen_for_good_is_in_no_group():
+    """As what LoRA has adapters beside."""
     bilm = BiLm(TINY)
     bilm.token_encoder.requires_grad_(False)
     bilm.directions[0][2].bias.requires_grad_(False)
-    tuning = FineTuning()
-    groups = tuning.groups(bilm)
+    groups = FineTuning().groups(bilm)
     assert len(groups) == 3
-    tuning.freeze(groups, 9)
-    assert not bilm.directions[0][2].bias.requires_grad
-    assert bilm.directions[0][2].weight.requires_grad
+    assert {p for group in groups for p in group} == {
+        p for p in bilm.parameters() if p.requires_grad
+    }
 
 
 def test_an_encoder_that_leaves_a_parameter_out():

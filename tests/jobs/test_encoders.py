@@ -17,7 +17,7 @@ from elmo_bench.jobs.train import train
 from tests import conftest
 from tests.jobs.small import SMALL
 
-GRADUAL = ["finetune=gradual", "finetune.lr_decay=0.385"]
+TUNED = ["finetune=full", "finetune.lr_decay=0.385"]
 LINE = "Morin opened the old brewery ."
 
 
@@ -29,7 +29,7 @@ def encoders(bert, tmp_path):
     transformer = ["encoder=transformer", f"encoder.model={bert}"]
     return {
         "transformer": transformer,
-        "fine-tuned": [*transformer, *GRADUAL],
+        "fine-tuned": [*transformer, *TUNED],
         "static": ["encoder=static", f"encoder.vectors={vectors}"],
         "forward": ["encoder=mini", "encoder.directions=[forward]"],
     }

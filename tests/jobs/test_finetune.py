@@ -1,5 +1,5 @@
 """An encoder that is trained with its task: what each group's learning rate is at each step, what
-trains when, what decays; from the files again, and after a kill.
+decays; from the files again, and after a kill.
 """
 
 import json
@@ -18,8 +18,8 @@ from tests.conftest import composed
 from tests.jobs.small import RECORDS
 from tests.jobs.test_resume import left, train_and_kill, until
 
-GRADUAL = [
-    "finetune=gradual",
+TUNED = [
+    "finetune=full",
     "finetune.lr_decay=0.5",
     "finetune.lr=0.02",
     "schedule=linear_warmup",
@@ -30,22 +30,14 @@ GRADUAL = [
 
 
 def watched(monkeypatch):
-    """What a run's optimizer is given before each step: the rates, and the gradients' presence."""
+    """What a run's optimizer is given before each step."""
     steps = []
 
     def look(self, optimizer):
         steps.append(
             {
-                "epoch": self.current_epoch,
-                "groups": {
-                    group["name"]: (
-                        group["lr"],
-                        group["weight_decay"],
-                        all(p.grad is not None for p in group["params"]),
-                        any(p in optimizer.state for p in group["params"]),
-                    )
-                    for group in optimizer.param_groups
-                },
+                group["name"]: (group["lr"], group["weight_decay"])
+                for group in optimizer.param_groups
             }
         )
 
@@ -53,33 +45,26 @@ def watched(monkeypatch):
     return steps
 
 
-def test_rates_and_what_trains(tiny, monkeypatch):
-    """By a plain loop: discriminative rates, one more layer each epoch, a warm-up; what is frozen
-    has neither gradient nor state.
-    """
+def test_rates(tiny, monkeypatch):
+    """By a plain loop: discriminative rates and a warm-up."""
     steps = watched(monkeypatch)
-    train(tiny(*GRADUAL))
+    train(tiny(*TUNED))
     total = len(steps)
     rise = math.ceil(0.1 * total)
-    assert steps[-1]["epoch"] == 3
     for step, seen in enumerate(steps):
         share = step / rise if step < rise else (total - step) / (total - rise)
-        for name, (lr, decay, has_gradient, has_state) in seen["groups"].items():
+        for name, (lr, decay) in seen.items():
             own = {"model": 0.001, "encoder-0": 0.02, "encoder-1": 0.01, "encoder-2": 0.005}
             group = name.removesuffix(" without decay")
             assert lr == pytest.approx(share * own[group])
             assert decay == (0.0 if "without" in name else 0.01)
-            below = int(group[-1]) if group != "model" else 0
-            assert has_gradient == (below <= seen["epoch"]), (name, seen["epoch"])
-            if below > seen["epoch"]:
-                assert not has_state
 
 
-def test_a_gradual_run_goes_on_as_if_it_had_not_been_killed(tiny):
+def test_a_run_goes_on_as_if_it_had_not_been_killed(tiny):
     """In the middle of epochs, and between two."""
-    undisturbed = tiny(*GRADUAL)
+    undisturbed = tiny(*TUNED)
     train(undisturbed)
-    killed = tiny(*GRADUAL, "fit.save_minutes=0", "resume=true")
+    killed = tiny(*TUNED, "fit.save_minutes=0", "resume=true")
     epoch = json.loads(Path(undisturbed.run_dir, "result.json").read_text())["epochs"]
     assert epoch == 4
     for step in (5, 14):
@@ -152,7 +137,7 @@ def again(cfg, job, *overrides):
 
 @pytest.mark.parametrize(
     "overrides",
-    [["finetune=lora", "finetune.rank=2", "optimizer=adamw"], ["finetune=gradual"]],
+    [["finetune=lora", "finetune.rank=2", "optimizer=adamw"], ["finetune=full"]],
     ids=" ".join,
 )
 def test_a_transformer_from_its_checkpoint(tiny, bert, tmp_path, overrides):

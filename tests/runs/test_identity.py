@@ -63,7 +63,7 @@ def test_settings_that_change_no_figure(identity, command, same):
     "command",
     [
         *("seed=3", "tf32=true", "elmo.l2=0.5", "elmo.adapt=true", "store.dtype=float16"),
-        *("finetune=full", "finetune=gradual", "finetune=lora", "finetune=full finetune.lr=0.5"),
+        *("finetune=full", "finetune=lora", "finetune=full finetune.lr=0.5"),
         *("elmo.adapt=true adapt.epochs=7", "schedule=linear_warmup", "elmo.mix_lr=0.1"),
         *("task.optimizer.weight_decay=0.1", "elmo.mix=top", "trainer.precision=bf16-mixed"),
         *("trainer=ddp", "fit.batch_size=7", "data.size=10", "job=pretrain", "elmo.dropout=0.1"),
