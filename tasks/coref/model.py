@@ -152,7 +152,11 @@ class SpanRanker(nn.Module):
         starts, widths = starts[kept], widths[kept]
         clusters = _gold(document.mentions, real)[starts, widths]
         kept, starts, widths, clusters = to_device(torch.stack([kept, starts, widths, clusters]), x)
-        vectors = self._represent(x, h, starts, widths, shares, features[kept])
+        window = _window(len(x), shares.shape[1], x.device)[starts]
+        blocks = zip(shares[starts, widths].split(BLOCK), window.split(BLOCK), strict=True)
+        heads = torch.cat([(share[:, None] @ x[words])[:, 0] for share, words in blocks])
+        # The representations of spans: h at the start, h at the end, width, head.
+        vectors = torch.cat([h[starts], h[starts + widths], features[kept], heads], -1)
         speakers = document.speakers[starts]
         scores = self._antecedents(vectors, mention[kept], speakers, document.genre)
         return Ranking(starts, starts + widths, clusters, scores)
@@ -200,21 +204,6 @@ class SpanRanker(nn.Module):
             scores.append(rest(hidden).squeeze(-1))
             features.append(feature)
         return torch.cat(scores), torch.cat(features)
-
-    def _represent(
-        self,
-        x: Float[Tensor, "N X"],
-        h: Float[Tensor, "N H"],
-        starts: Int[Tensor, " K"],
-        widths: Int[Tensor, " K"],
-        shares: Float[Tensor, "N W W"],
-        features: Float[Tensor, "K F"],
-    ) -> Float[Tensor, "K H2"]:
-        """Return span representations [h at the start; h at the end; width; head]."""
-        window = _window(len(x), shares.shape[1], x.device)[starts]
-        blocks = zip(shares[starts, widths].split(BLOCK), window.split(BLOCK), strict=True)
-        heads = torch.cat([(share[:, None] @ x[words])[:, 0] for share, words in blocks])
-        return torch.cat([h[starts], h[starts + widths], features, heads], -1)
 
     def _antecedents(
         self,

@@ -503,18 +503,18 @@ def test_encode_is_what_the_backbone_does():
     )
 
 
-def test_spans_as_a_naive_loop():
-    model, tokens = build().eval(), collate([OWLS], VOCAB).tokens
-    x, h = model.word_vectors(tokens)
-    real = candidates(tokens.mask.nonzero()[:, 0], 3)
-    shares, (starts, widths) = model._shares(h, real), real.nonzero(as_tuple=True)
-    mention, features = model._mentions(x, h, real, shares)
-    vectors = model._represent(x, h, starts, widths, shares, features)
+def test_spans_as_a_naive_loop(monkeypatch):
+    model, batch = build(spans_per_word=9.0).eval(), collate([OWLS], VOCAB)
+    x, h = model.word_vectors(batch.tokens)
+    ranked, given = model._antecedents, []
+    monkeypatch.setattr(model, "_antecedents", lambda *parts: given.append(parts) or ranked(*parts))
+    (ranking,) = model(batch)
+    ((vectors, mention, *_),) = given
     torch.testing.assert_close(mention, model.mention(vectors).squeeze(-1))
-    for vector, start, width in zip(vectors, starts, widths, strict=True):
-        words = slice(start, start + width + 1)
+    for vector, start, end in zip(vectors, ranking.starts, ranking.ends, strict=True):
+        words = slice(start, end + 1)
         head = model.head(h[words]).softmax(0).T @ x[words]
-        expected = torch.cat([h[start], h[start + width], model.width.weight[width], head[0]])
+        expected = torch.cat([h[start], h[end], model.width.weight[end - start], head[0]])
         torch.testing.assert_close(vector, expected)
 
 
