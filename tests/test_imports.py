@@ -78,7 +78,6 @@ ONLY = {
     "pydantic": {
         "elmo_bench/config",
         "elmo_bench/encoders/bilm/options.py",
-        "elmo_bench/report/probes.py",
         "elmo_bench/runs/read.py",
     },
 }

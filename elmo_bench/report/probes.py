@@ -2,17 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from reprlib import repr as shown
 from statistics import fmean, stdev
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from annotated_types import Ge, Le, MinLen
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from elmo_bench.files import listed, read_json
-from elmo_bench.runs import frozen
+from elmo_bench.runs import check_types, frozen
 
 from .grid import Grid
 from .grids import points
@@ -32,7 +32,7 @@ Fraction = Annotated[float, Ge(0), Le(1)]
 Fractions = Annotated[list[Fraction], MinLen(1)]
 
 
-class Property(BaseModel):
+class Property(TypedDict):
     """The figures of a property, in fractions of 1: those of a guess without vectors, and of each
     layer, one for each seed.
     """
@@ -41,12 +41,10 @@ class Property(BaseModel):
     layers: Annotated[list[dict[str, Fractions]], MinLen(1)]
 
 
-class Probed(BaseModel):
+@dataclass(frozen=True)
+class Probed:
     """The content of a `probe.json`: the probes of an encoder on a corpus."""
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    source: str  # the file
     encoder: dict[str, Any]
     corpus: str
     data: dict[str, Any]
@@ -54,6 +52,7 @@ class Probed(BaseModel):
     seeds: Annotated[list[int], MinLen(1)]
     properties: Annotated[dict[str, Property], MinLen(1)]
     command: str
+    source: str  # the file
 
     @property
     def title(self) -> str:
@@ -69,16 +68,10 @@ def read_probe(path: Path) -> Probed:
     Raises OSError if the file cannot be read, and ValueError, with the file and key, if it is
     invalid.
     """
-    content = read_json(path)
-    try:
-        return Probed.model_validate(content | {"source": str(path)})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(map(str, fault["loc"]))
-        raise ValueError(
-            f"{path}: not a probe.json of elmo-bench: {key}: {fault['msg']}, but it is "
-            f"{shown(fault['input'])}"
-        ) from error
+    content = read_json(path) | {"source": str(path)}
+    types = get_type_hints(Probed, include_extras=True)
+    check_types(content, types, f"{path}: not a probe.json of elmo-bench")
+    return Probed(**{name: content[name] for name in types})
 
 
 def probes_grid(probes: Sequence[Probed]) -> Grid:
@@ -92,10 +85,10 @@ def probes_grid(probes: Sequence[Probed]) -> Grid:
     for number, probe in enumerate(probes):
         _check(probe, probes[:number])
         for kind, probed in probe.properties.items():
-            for figure, layer in product(FIGURES, range(len(probed.layers))):
-                if values := _values(probed.layers[layer], figure):
+            for figure, layer in product(FIGURES, range(len(probed["layers"]))):
+                if values := _values(probed["layers"][layer], figure):
                     column = (probe.corpus, kind, figure)
-                    baselines.setdefault(column, probed.baseline.get(figure))
+                    baselines.setdefault(column, probed["baseline"].get(figure))
                     cells[probe.title, layer][column] = _cell(values)
     rows = [[NONE, "baseline", *map(points, baselines.values())]]
     for (title, layer), texts in cells.items():

@@ -31,9 +31,9 @@ def test_on_the_sample(config, tmp_path, capsys):
     written = read_probe(tmp_path / "probe.json")
     assert (written.corpus, written.seeds) == ("sample", [3, 4])
     pos, _, sense = (written.properties[name] for name in names)
-    assert [len(layer["accuracy"]) for layer in (pos.layers[0], sense.layers[0])] == [2, 1]
-    assert figures["pos/2"] == pytest.approx(sum(pos.layers[2]["accuracy"]) / 2)
-    assert pos.layers[1]["control"][0] != pos.layers[1]["control"][1]
+    assert [len(layer["accuracy"]) for layer in (pos["layers"][0], sense["layers"][0])] == [2, 1]
+    assert figures["pos/2"] == pytest.approx(sum(pos["layers"][2]["accuracy"]) / 2)
+    assert pos["layers"][1]["control"][0] != pos["layers"][1]["control"][1]
     shown = " ".join(capsys.readouterr().out.split())
     assert "What each layer knows" in shown
     assert "selectivity" in shown
