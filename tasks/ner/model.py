@@ -46,11 +46,13 @@ class BiLstmCrf(nn.Module):
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
         """Return the batch's negative log-likelihood, summed: `task.elmo.l2` is for this scale.
-        Without the CRF it is the mean over words.
+        Without the CRF it is the mean over a sentence's words, then over sentences.
         """
+        mask = batch.tokens.mask
         if self.crf is None:
-            return F.cross_entropy(scores[batch.tokens.mask], batch.tags[batch.tokens.mask])
-        return -self.crf.log_likelihood(scores, batch.tags, batch.tokens.mask).sum()
+            losses = F.cross_entropy(scores[mask], batch.tags[mask], reduction="none")
+            return (losses * (mask / mask.sum(1, keepdim=True))[mask]).sum() / len(mask)
+        return -self.crf.log_likelihood(scores, batch.tags, mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the highest-scoring tags of each sentence, as IOB2."""

@@ -48,8 +48,9 @@ def test_a_linear_head(tmp_path, task):
 
 
 def test_tags_chosen_apart(tmp_path):
-    """Without a CRF: the mean negative log-likelihood of the words' tags, and the best tag of each,
-    whatever stands beside it.
+    """Without a CRF: the negative log-likelihood of the words' tags, its mean over a sentence and
+    then over sentences, so that halves of a batch add up to the same gradient; and the best tag of
+    each word, whatever stands beside it.
     """
     (tmp_path / "gold").write_text(TEXTS["ner"])
     settings = ["rnn=identity", "encoder=none", "run_dir=here", "task.model.crf=false"]
@@ -59,7 +60,8 @@ def test_tags_chosen_apart(tmp_path):
     right = [scores[0, 0].log_softmax(0)[vocab.label_id("U-PER")]]
     right += [scores[1, 0].log_softmax(0)[vocab.label_id("U-PER")]]
     right += [scores[1, 1].log_softmax(0)[vocab.label_id("O")]]
-    torch.testing.assert_close(model.loss(scores, batch), -sum(right) / 3)
+    expected = -(right[0] + (right[1] + right[2]) / 2) / 2
+    torch.testing.assert_close(model.loss(scores, batch), expected)
     scores[1, :, vocab.label_id("L-PER")] = 9.0  # a chunk that nothing begins
     scores[0, 0, vocab.label_id("O")] = 9.0
     assert model.decode(scores, batch) == [["O"], ["B-PER", "B-PER"]]
