@@ -73,7 +73,7 @@ ONLY = {
     },
     "h5py": {"elmo_bench/encoders/bilm/weights.py", "elmo_bench/encoders/vectors_file.py"},
     "transformers": {"elmo_bench/encoders/transformer/load.py"},
-    "peft": {"elmo_bench/encoders/lora.py", "elmo_bench/encoders/transformer/adapter.py"},
+    "peft": {"elmo_bench/encoders/lora.py"},
     "wandb": {"elmo_bench/training/wandb_logger.py"},
     "pydantic": {
         "elmo_bench/config",

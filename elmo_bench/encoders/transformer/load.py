@@ -16,8 +16,8 @@ from torch import nn
 
 from elmo_bench.files import read_json
 
+from ..lora import merge_adapter
 from ..tensors import check_finite
-from .adapter import add_adapter
 
 MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
@@ -60,7 +60,7 @@ def load(
     else:
         whole = auto.from_config(config, dtype=dtype, trust_remote_code=False).float().to(dtype)
     if adapter:
-        add_adapter(whole, adapter)
+        merge_adapter(whole, adapter)
     has_decoder = not is_encoder and getattr(config, "is_encoder_decoder", False)
     encoder = whole.get_encoder() if has_decoder else whole
     if isinstance(getattr(encoder, "pooler", None), nn.Module):

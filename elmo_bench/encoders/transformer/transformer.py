@@ -161,9 +161,8 @@ class Transformer(nn.Module):
         config = {
             key: value for key, value in self.model.config.to_dict().items() if key not in VOLATILE
         }
-        is_normed = True  # the top layer, by a final norm if there is one
-        attention = self.model.config._attn_implementation
-        settings = [self.pooling, self.window, is_normed, attention]
+        # True: the top layer is after a final norm, if there is one.
+        settings = [self.pooling, self.window, True, self.model.config._attn_implementation]
         read = " ".join(self.windows.prompt), self.windows.repeat
         settings += [*read] if read != ("", 1) else []
         for part in (config, settings, tokenizer_state(self.windows.subwords.tokenizer)):
