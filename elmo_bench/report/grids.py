@@ -11,7 +11,7 @@ from elmo_bench.runs import Key, text
 
 from .comparison import Comparison
 from .grid import Grid, without
-from .names import axis, metric_title, name, names, task_titles, value
+from .names import NONE, axis, metric_title, name, names, task_titles, value
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
@@ -27,7 +27,8 @@ ABOUT_SMALLEST = (
     f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples find (p "
     f"(Holm) below {LEVEL}) in 80 % of cases."
 )
-ABOUT_MEAN = "The mean over {} corpora; those on which the same models were tested count as one."
+MEAN = "mean over corpora"  # the last row of a table whose rows are corpora
+ABOUT_MEAN = "In the mean, corpora on which the same models were tested count as one."
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
@@ -35,8 +36,7 @@ class Labels(NamedTuple):
     """Display names of a report's settings and figures."""
 
     constant: str  # the settings that all rows share
-    keys: list[str]  # the row keys that vary
-    heads: list[str]  # the heads of the columns of row names
+    heads: list[str]  # of the columns of row names: the row keys that vary
     rows: Mapping[Key, list[str]]
     columns: Mapping[Key, str]
     axes: str  # of the columns
@@ -75,7 +75,6 @@ def labels_of(report: Report) -> Labels:
     figures, columns_of = {*measured.values()}, names(report.columns, report.heads, titles)
     return Labels(
         constant=name([*constant], [*constant.values()], titles),
-        keys=[*varying],
         heads=[*map(axis, varying)],
         rows={row: [column[k] for column in columns] for k, row in enumerate(rows)},
         columns=columns_of,
@@ -103,9 +102,8 @@ def titled(title: str, about: str) -> str:
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind, in reading order: `means`, `differences`, `average` (if rows are
-    corpora), `paper`; without empty ones and, because `differences` includes them, the means of a
-    single row with comparisons.
+    """Return the tables by kind, in reading order: `means`, `differences`, `paper`; without empty
+    ones and, because `differences` includes them, the means of a single row with comparisons.
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}
@@ -113,8 +111,6 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["means"] = means(report)
     if has_comparisons:
         grids["differences"] = differences(report)
-    if report.rows == ["data.name"] and (averages := average(report)).rows:
-        grids["average"] = averages
     if any(cell.published is not None for cell in report.cells):
         grids["paper"] = paper(report)
     return grids
@@ -124,11 +120,11 @@ def means(report: Report) -> Grid:
     """Return the table of means: rows by columns, the best bold; a single row as a list."""
     labels = labels_of(report)
     if not labels.heads:
-        rows = [(cell, [score(cell)]) for cell in report.cells]
+        scores = [(cell, [score(cell)]) for cell in report.cells]
         caption = _caption(report, "A row is a way to train.")
-        return _best_bold(report, by_cell(report, rows, ["mean"], title(report, MEANS), caption))
+        return _best_bold(report, by_cell(report, scores, ["mean"], title(report, MEANS), caption))
     left, columns, rows_of = len(labels.heads), report.heads, report.by_row
-    axes = f"Rows: {listed(map(axis, labels.keys))}. Columns: {labels.axes}."
+    axes = f"Rows: {listed(labels.heads)}. Columns: {labels.axes}."
     has_stars = any(comparison.is_significant for comparison in comparisons_of([report]))
     stars = f"*: differs from {labels.base}, p (Holm) below {LEVEL}." if has_stars else ""
     best = {
@@ -137,12 +133,18 @@ def means(report: Report) -> Grid:
         for column, cell in cells.items()
         if report.is_best(cell, row)
     }
+    rows = [
+        [*labels.rows[row], *(_marked(cells.get(column)) for column in columns)]
+        for row, cells in rows_of.items()
+    ]
+    if is_of_corpora := report.rows == ["data.name"]:
+        rows.append([MEAN, *average(report)])
     return Grid(
         title(report, MEANS),
         [*labels.heads, *(labels.columns[column] for column in columns)],
-        [[*labels.rows[row], *(_marked(rows_of[row].get(c)) for c in columns)] for row in rows_of],
+        rows,
         left,
-        _caption(report, axes, stars),
+        _caption(report, axes, stars, ABOUT_MEAN * is_of_corpora),
         best,
         "the best mean of its row" + " and task" * ("task.name" in report.columns),
     )
@@ -217,22 +219,21 @@ def differences(report: Report) -> Grid:
     return _best_bold(report, grid)._replace(spare=(ERRORS, SMALLEST, "p"))
 
 
-def average(report: Report) -> Grid:
-    """Return a table of means over corpora, with a row for each column that all of them have; none
-    for a single corpus.
+def average(report: Report) -> list[str]:
+    """Return the mean of each column over corpora, those on which the same models were tested as
+    one; "–" where a corpus lacks it.
     """
-    labels, corpora = labels_of(report), [*report.by_row.values()]
-    groups: dict[Hashable, list[Mapping[Key, Cell]]] = defaultdict(list)  # by training corpus
-    for cells in corpora:
+    by_training: dict[Hashable, list[Mapping[Key, Cell]]] = defaultdict(list)
+    for cells in report.by_row.values():
         run = next(iter(cells.values())).runs[0]
-        groups[run.settings.get("trained_on.name")].append(cells)
-    rows = []
-    for column in report.heads:
-        if len(groups) > 1 and all(column in cells for cells in corpora):
-            of_groups = [fmean(each[column].mean for each in group) for group in groups.values()]
-            rows.append([labels.columns[column], points(fmean(of_groups))])
-    about = ABOUT_MEAN.format(len(groups))
-    return Grid(title(report, "percent: mean over corpora"), [labels.axes, "mean"], rows, 1, about)
+        by_training[run.settings.get("trained_on.name")].append(cells)
+    groups = by_training.values()
+    return [
+        points(fmean(fmean(cells[column].mean for cells in group) for group in groups))
+        if all(column in cells for cells in report.by_row.values())
+        else NONE
+        for column in report.heads
+    ]
 
 
 def tested(comparison: Comparison) -> list[str]:
