@@ -98,8 +98,6 @@ class ProcessLauncher(Launcher):
                 raise ValueError(f"{asked}, but it must be text")
             if not isinstance(self.fork, bool):
                 raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
-            if not (self.asked or self.config.get("oversubscribe")):
-                machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
             if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
                 raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
         except ValueError as error:
