@@ -9,6 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from elmo_bench.text import Sentences
+
 
 @runtime_checkable
 class Encoder(Protocol):
@@ -30,7 +32,7 @@ class Encoder(Protocol):
         """
         ...
 
-    def prepare(self, sentences: Sequence[Sequence[str]]) -> Any:
+    def prepare(self, sentences: Sentences) -> Any:
         """Convert sentences to the encoder's input: a NamedTuple of tensors whose first axis is B.
 
         Called by the data loader, possibly in a worker process. The result may be sliced along B

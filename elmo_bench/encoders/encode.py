@@ -11,7 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from elmo_bench.text import Sentences
+
 log = logging.getLogger(__name__)
+Chosen = Sequence[int] | None  # layers; None: all
 BATCH_TOKENS = 4096  # maximum of a batch, including padding and boundaries
 
 
@@ -35,11 +38,7 @@ def batches(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterato
 
 
 def encode(
-    encoder: Any,
-    sentences: Sequence[Sequence[str]],
-    layers: Sequence[int] | None = None,
-    *,
-    batch_tokens: int = BATCH_TOKENS,
+    encoder: Any, sentences: Sentences, layers: Chosen = None, *, batch_tokens: int = BATCH_TOKENS
 ) -> list[Float[Tensor, "L T D"]]:
     """Return the layers of each sentence (a list of words), in order: the requested layers, or all.
 
@@ -57,11 +56,7 @@ def encode(
 
 
 def encode_each(
-    encoder: Any,
-    sentences: Sequence[Sequence[str]],
-    layers: Sequence[int] | None = None,
-    *,
-    batch_tokens: int = BATCH_TOKENS,
+    encoder: Any, sentences: Sentences, layers: Chosen = None, *, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[tuple[int, Float[Tensor, "L T D"]]]:
     """Yield (index, layers) of every sentence, shortest first, on the encoder's device; otherwise
     like `encode_batches`.
@@ -72,11 +67,7 @@ def encode_each(
 
 
 def encode_batches(
-    encoder: Any,
-    sentences: Sequence[Sequence[str]],
-    layers: Sequence[int] | None = None,
-    *,
-    batch_tokens: int = BATCH_TOKENS,
+    encoder: Any, sentences: Sentences, layers: Chosen = None, *, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[tuple[list[int], Float[Tensor, "L B T D"]]]:
     """Yield (indices, layers) of every batch of sentences, shortest first, on the encoder's device.
 

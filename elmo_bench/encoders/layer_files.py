@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo_bench.files import Bars, atomic
+from elmo_bench.text import Sentences
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
 
@@ -60,11 +61,7 @@ def is_complete(folder: Path, layer: int) -> bool:
 
 
 def write_layers(
-    folder: Path,
-    layers: Sequence[int],
-    encoder: Any,
-    sentences: Sequence[Sequence[str]],
-    dtype: str,
+    folder: Path, layers: Sequence[int], encoder: Any, sentences: Sentences, dtype: str
 ) -> None:
     """Compute layers of sentences, shortest first, and write a file for each; each is renamed when
     all are complete.
@@ -126,7 +123,7 @@ def unpack(packed: Shaped[Tensor, "*N W"]) -> Float[Tensor, "*N D"]:
 
 
 def packed_layers(
-    encoder: Any, sentences: Sequence[Sequence[str]], layers: Sequence[int], dtype: str
+    encoder: Any, sentences: Sentences, layers: Sequence[int], dtype: str
 ) -> Iterator[Shaped[Tensor, "L N W"]]:
     """Yield the layers of the words of sentences, shortest first, batch by batch, in the type of a
     store, on the encoder's device. Raises FloatingPointError for a number that is not finite in

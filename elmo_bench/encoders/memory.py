@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from elmo_bench.text import Sentences
+
 from .layer_files import packed_layers, row_bytes, unpack
 from .static import Rows
 from .store import SHARE, ordered, word_rows
@@ -51,7 +53,7 @@ class LayerMemory:
             self.table[:, end : (end := end + packed.shape[1])] = packed
         self.seconds = time.perf_counter() - begun
 
-    def prepare(self, sentences: Sequence[Sequence[str]]) -> Rows:
+    def prepare(self, sentences: Sentences) -> Rows:
         """Return the rows of a batch's words; -1 after the end of a sentence."""
         return Rows(word_rows(self.starts, sentences))
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.text import Case, forms, read_vectors
+from elmo_bench.text import Case, Sentences, forms, read_vectors
 
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
 
@@ -49,7 +49,7 @@ class WordVectors(nn.Module):
         sha256.update(self.embedding.weight.detach().cpu().contiguous().numpy())
         return sha256.hexdigest()
 
-    def prepare(self, sentences: Sequence[Sequence[str]]) -> Rows:
+    def prepare(self, sentences: Sentences) -> Rows:
         """Return the row of each word's vector; 0 after the end of a sentence."""
         rows = np.full((len(sentences), max(map(len, sentences), default=0)), NO_VECTOR)
         for row, sentence in zip(rows, sentences, strict=True):

@@ -23,6 +23,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from elmo_bench.files import hold, remove_unheld
+from elmo_bench.text import Sentences
 
 from .layer_files import is_complete, read_layer, unpack
 
@@ -86,7 +87,7 @@ class LayerStore:
         """The time that the encoder took for the layers to read, in whichever run."""
         return sum({seconds for _, seconds in self._mapped})  # layers of a pass have the same
 
-    def __call__(self, sentences: Sequence[Sequence[str]]) -> Float[Tensor, "L B T D"]:
+    def __call__(self, sentences: Sentences) -> Float[Tensor, "L B T D"]:
         """Return the layers of a batch of sentences; 0 after the end of a sentence."""
         rows = word_rows(self.starts, sentences)
         layers = unpack(torch.stack([tensor[rows] for tensor, _ in self._mapped]))
@@ -108,9 +109,7 @@ def key(sentence: Sentence) -> bytes:
     return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
 
 
-def word_rows(
-    starts: Mapping[Sentence, int], sentences: Sequence[Sequence[str]]
-) -> Int[Tensor, "B T"]:
+def word_rows(starts: Mapping[Sentence, int], sentences: Sentences) -> Int[Tensor, "B T"]:
     """Return the row of each word of a batch; -1 after the end of a sentence."""
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     firsts = [starts[tuple(sentence)] if sentence else 0 for sentence in sentences]

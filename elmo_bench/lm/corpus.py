@@ -21,7 +21,6 @@ from jaxtyping import Int
 SPECIAL = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"  # the first words of a vocabulary
 FIRST = {BEGIN: 0, END: 1}  # first token of a sentence, forward and backward -> number
 NO_TARGET = -1  # past the end of the text, since the last row of a batch may be shorter
-Sentences = Sequence[Sequence[str]]
 _CHUNK = 1 << 20  # tokens counted at once
 
 

@@ -24,9 +24,9 @@ from torch.nn.utils.rnn import pad_sequence
 from elmo_bench.encoders import batches, read_tensors
 from elmo_bench.encoders.bilm import BiLm, Direction, load
 from elmo_bench.files import atomic, counted
-from elmo_bench.text import decode, read_bytes
+from elmo_bench.text import Sentences, decode, read_bytes
 
-from .corpus import BEGIN, END, SPECIAL, UNKNOWN, Corpus, Sentences
+from .corpus import BEGIN, END, SPECIAL, UNKNOWN, Corpus
 
 SOFTMAX, VOCABULARY = "softmax.safetensors", "vocabulary.txt"
 SCORES = 1 << 24  # scores (tokens x vocabulary) in memory at once, for perplexity

@@ -19,6 +19,7 @@ from .lines import (
     read_objects as read_objects,
 )
 from .sentences import (
+    Sentences as Sentences,
     chunks as chunks,
     part_sentences as part_sentences,
     read_sentences as read_sentences,

@@ -5,7 +5,8 @@ Sentences are equal word by word, with their capitals. They are held as hashes o
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-Sentences = Sequence[Sequence[str]]
+from .sentences import Sentences
+
 Splits = Mapping[str, Sequence[Sentences]]
 Counts = dict[str, list[int]]  # split, but for "train" -> the examples that are counted, and all
 WORDS = 13  # of the n-grams by which Brown et al. (2020, appendix C) compare texts

@@ -8,6 +8,7 @@ from elmo_bench.files import parse_json
 from .lines import read_lines
 from .tokenize import tokenize
 
+Sentences = Sequence[Sequence[str]]  # of words
 _ENDS = frozenset(".!?")
 _CLOSING = frozenset("\"'”’)]}") | {"''"}
 _STRAIGHT = frozenset("\"'")

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.text import Sentences
 from elmo_bench.text.chars import WIDTH, char_ids, word_frame
 
 from .char_cnn import CharCnn, WordCache
@@ -116,7 +117,7 @@ class BiLm(nn.Module):
             sha256.update(value.cpu().contiguous().numpy())
         return sha256.hexdigest() + ("-bfloat16" if self.bf16 else "")
 
-    def prepare(self, sentences: Sequence[Sequence[str]]) -> Chars:
+    def prepare(self, sentences: Sentences) -> Chars:
         """Convert a batch of sentences to character ids."""
         return Chars(char_ids(sentences))
 

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Count, one_of
+from elmo_bench.text import Sentences
 
 from ..encode import batches
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
@@ -106,18 +107,10 @@ class Transformer(nn.Module):
             if gradient_checkpointing:
                 self.model.activation_checkpointing_enable({"use_reentrant": False})
             self.pooling = pooling or ("last" if is_decoder else "first")
-            self.windows = Windows(
-                tokenizer,
-                self.pooling,
-                special,
-                self.window,
-                pad=pad,
-                left_only=self.causal,
-                # A decoder's first piece has read nothing, or was trained so.
-                sums_up_first=bool(special.before) and not is_decoder,
-                prompt=prompt or "",
-                repeat=repeat,
-            )
+            # A decoder's first piece has read nothing, or was trained so.
+            sums_up_first = bool(special.before) and not is_decoder
+            how = self.window, pad, self.causal, sums_up_first, prompt or "", repeat
+            self.windows = Windows(tokenizer, self.pooling, special, *how)
         self.eval()
 
     @torch.no_grad()
@@ -185,7 +178,7 @@ class Transformer(nn.Module):
         groups[0] += [parameter for parameter in self.model.parameters() if parameter in above]
         return [*groups, [p for p in self.model.parameters() if p not in in_blocks | above]]
 
-    def prepare(self, sentences: Sequence[Sequence[str]]) -> Pieces:
+    def prepare(self, sentences: Sentences) -> Pieces:
         """Return the subwords of a batch, in the windows that the model will read."""
         return self.windows.split(sentences)
 

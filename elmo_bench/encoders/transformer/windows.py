@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from elmo_bench.text import Sentences
 from elmo_bench.text.joined import BREAK, SUMMARY
 
 from .subwords import AFTER, BEFORE, MARKS, Subwords, ragged
@@ -76,7 +77,6 @@ class Windows:
         pooling: str,
         special: Special,
         size: int,
-        *,
         pad: int = 0,  # the id that fills up windows
         left_only: bool = False,  # whether the model reads only from left to right
         sums_up_first: bool = True,  # whether a window's summary is its first piece, else its last
@@ -97,7 +97,7 @@ class Windows:
                 "a window: choose a shorter one, or a larger encoder.window"
             )
 
-    def split(self, sentences: Sequence[Sequence[str]]) -> Pieces:
+    def split(self, sentences: Sentences) -> Pieces:
         """Return the pieces of a batch, in the windows that the model will read."""
         words = [*chain.from_iterable(map(self._read, sentences))]
         numbers, entries = self.subwords(words)
