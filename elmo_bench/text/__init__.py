@@ -38,8 +38,8 @@ from .spans import (
 from .tokenize import (
     BRACKETS as BRACKETS,
     are_words as are_words,
+    token_offsets as token_offsets,
     tokenize as tokenize,
-    tokenize_with_offsets as tokenize_with_offsets,
     unescape as unescape,
     words_of as words_of,
 )

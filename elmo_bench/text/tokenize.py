@@ -4,7 +4,7 @@ import re
 import reprlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 # NLTK recognises only straight quotes. Single-character replacements keep offsets valid.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", '""""' + "''''")
@@ -22,21 +22,13 @@ _ABBREVIATIONS = re.compile(
 )
 
 
-class Token(NamedTuple):
-    """A token and its offsets: `text[start:end]` is the token in the text."""
-
-    text: str
-    start: int
-    end: int
-
-
 def tokenize(text: str) -> list[str]:
     """Return the tokens of a text.
 
     >>> tokenize("Dr. Ada can't come. It's 5% off.")
     ['Dr.', 'Ada', 'ca', "n't", 'come', '.', 'It', "'s", '5', '%', 'off', '.']
     """
-    return [token.text for token in tokenize_with_offsets(text)]
+    return [text[start:end] for start, end in token_offsets(text)]
 
 
 def words_of(record: Mapping[str, Any], source: str) -> list[str]:
@@ -74,22 +66,22 @@ def unescape(word: str) -> str:
     return _UNESCAPED.get(word, word.replace("\\/", "/").replace("\\*", "*"))
 
 
-def tokenize_with_offsets(text: str, *, fine: bool = False) -> list[Token]:
-    """Return the tokens of a text with offsets; they cover everything except white space.
+def token_offsets(text: str, *, fine: bool = False) -> list[tuple[int, int]]:
+    """Return start and end of each token of a text; they cover everything except white space.
 
     `fine` splits words at hyphens, dashes, currency signs, slashes, tildes and quotes, because
     answers may begin or end there (Clark and Gardner 2018).
 
-    >>> tokenize_with_offsets("a well-kept “house”", fine=True)[-2:]
-    [Token(text='house', start=13, end=18), Token(text='”', start=18, end=19)]
+    >>> token_offsets("a well-kept “house”", fine=True)[-2:]
+    [(13, 18), (18, 19)]
     """
-    tokens = []
+    offsets = []
     for start, end in _treebank().span_tokenize(text.translate(_STRAIGHT)):
         for piece in _FINE.split(text[start:end]) if fine else [text[start:end]]:
             for part in _part_full_stop(piece):
-                tokens.append(Token(part, start, start + len(part)))
+                offsets.append((start, start + len(part)))
                 start += len(part)
-    return tokens
+    return offsets
 
 
 def _part_full_stop(word: str) -> list[str]:

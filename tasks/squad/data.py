@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.files import read_json
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import Vocab, joined, tokenize_with_offsets
+from elmo_bench.text import Vocab, joined, token_offsets
 
 log = logging.getLogger(__name__)
 
@@ -143,11 +143,12 @@ def _field(record: Any, key: str, kind: type, where: str) -> Any:
 
 def _text(record: Any, key: str, source: str) -> Paragraph:
     text = _field(record, key, str, source)
-    tokens = tokenize_with_offsets(text, fine=True)
-    if not tokens:
+    offsets = token_offsets(text, fine=True)
+    if not offsets:
         raise ValueError(f"{source}: the {key} has no words: {text!r}")
-    words = tuple('"' if t.text in ("``", "''") else t.text.translate(PLAIN) for t in tokens)
-    return Paragraph(text, words, tuple((t.start, t.end) for t in tokens))
+    words = (text[start:end] for start, end in offsets)
+    plain = tuple('"' if word in ("``", "''") else word.translate(PLAIN) for word in words)
+    return Paragraph(text, plain, tuple(offsets))
 
 
 def _span(record: Any, context: Paragraph, source: str, counts: Counter[str]) -> Span:
