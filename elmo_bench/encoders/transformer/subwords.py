@@ -8,7 +8,7 @@ word that might be an exception, the whole text is tokenised.
 
 Marks stand for special tokens; a text is what is between two of them.
 
-Axes: N words and marks, E entries (distinct words and marks), P their pieces, K some pieces.
+Axes: N words and marks, E entries (distinct words and marks), P their pieces.
 """
 
 import json
@@ -140,27 +140,20 @@ class Subwords:
         return self._made(ids, np.concatenate(counts))
 
     def _made(self, ids: Iterable[int], counts: Sequence[int] | Int[np.ndarray, " E"]) -> Entries:
+        """Return entries with so many pieces each, one after another."""
         pieces, count = np.fromiter(ids, np.int64), np.asarray(counts, np.int64)
         starts = np.cumsum(count) - count
-        return Entries(starts, count, pieces, self._shares(pieces, starts, count))
-
-    def _shares(
-        self,
-        ids: Int[np.ndarray, " K"],
-        starts: Int[np.ndarray, " E"],
-        counts: Int[np.ndarray, " E"],
-    ) -> Float[np.ndarray, " K"]:
-        """Return the share of each piece in the vector of its word."""
+        shares = np.zeros(len(pieces), np.float32)
         if self.pooling == "mean":
-            return np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
-        chosen = starts + counts - 1
+            shares[:] = np.repeat(1 / np.maximum(count, 1), count)
+            return Entries(starts, count, pieces, shares)
+        chosen = starts + count - 1
         if self.pooling == "first":  # that is not only a space, if there is one
-            others = np.append(np.flatnonzero(~np.isin(ids, self._spaces)), len(ids))
+            others = np.append(np.flatnonzero(~np.isin(pieces, self._spaces)), len(pieces))
             other = others[np.searchsorted(others, starts)]
             chosen = np.where(other <= chosen, other, starts)
-        shares = np.zeros(len(ids), np.float32)
-        shares[chosen[counts > 0]] = 1
-        return shares
+        shares[chosen[count > 0]] = 1
+        return Entries(starts, count, pieces, shares)
 
     def _proven(self) -> str | None:
         """Return what stands before a word that is tokenised alone (see `_begin`), or None if the

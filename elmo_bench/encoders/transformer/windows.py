@@ -103,7 +103,8 @@ class Windows:
         numbers, entries = self.subwords(words)
         counts = entries.counts[numbers]
         piece = ragged(entries.starts[numbers], counts)
-        begins, _, breaks, lasts = (np.flatnonzero(numbers == k) for k in range(len(MARKS)))
+        at = [np.flatnonzero(numbers == number) for number in range(len(MARKS))]
+        begins, _, breaks, lasts = at
         marked = numbers[begins + 1] == MARKS.index(SUMMARY)
         lengths = np.array([*map(len, sentences)], np.int64)
         # Of each word, its sentence, and where it is there; what is before its words is context.
@@ -117,7 +118,7 @@ class Windows:
         kinds = np.array(self.special.kinds)[part] * (before[lasts] > before[begins])[row]
         pieces = [entries.ids[piece], np.repeat(position, counts), shares, np.repeat(kinds, counts)]
         ends = np.concatenate([[0], np.cumsum(counts)])
-        windows = self._cut(ends, begins, breaks, lasts, marked)
+        windows = self._cut(ends, at, marked)
         mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
         arrays = [*self._lay_out(pieces, windows, len(sentences)), mask]
         return Pieces._make(map(torch.from_numpy, arrays))
@@ -137,16 +138,12 @@ class Windows:
         return [BEFORE, *mark, *before, *text, AFTER]
 
     def _cut(
-        self,
-        ends: Int[np.ndarray, " N1"],
-        begins: Int[np.ndarray, " B"],
-        breaks: Int[np.ndarray, " _"],
-        lasts: Int[np.ndarray, " B"],
-        marked: Bool[np.ndarray, " B"],
+        self, ends: Int[np.ndarray, " N1"], at: Sequence[np.ndarray], marked: Bool[np.ndarray, " B"]
     ) -> np.ndarray:
         """Return the windows of all sentences, given how many pieces there are before each word,
-        the words that are marks, and which sentences have a summary.
+        where each of MARKS is, and which sentences have a summary.
         """
+        begins, _, breaks, lasts = at
         first, total = ends[begins], ends[lasts + 1] - ends[begins]
         fixed = ends[begins + 1 + marked + len(self.prompt)] - first  # pieces in each window
         if self.repeat == 1:
