@@ -52,12 +52,11 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     is_pretrained = cfg.encoder.get("pretrained", True)
     chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
     paths = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
-    if model := cfg.encoder.get("model"):  # a folder, or a name on the hub
-        files = Path(model).expanduser().glob("*")
-        paths |= {f"encoder.{path.name}": path for path in files if path.suffix in MODEL_SUFFIXES}
-    if adapter := cfg.encoder.get("adapter"):
-        files = Path(adapter).expanduser().glob("adapter_*")
-        paths |= {f"encoder.{path.name}": path for path in files if path.suffix in MODEL_SUFFIXES}
+    for key, pattern in (("model", "*"), ("adapter", "adapter_*")):
+        if folder := cfg.encoder.get(key):  # or a name on the hub
+            files = Path(folder).expanduser().glob(pattern)
+            read = [file for file in files if file.suffix in MODEL_SUFFIXES]
+            paths |= {f"encoder.{file.name}": file for file in read}
     return _present(paths)
 
 

@@ -15,7 +15,6 @@ from . import inputs
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")
 DEPTH, NODES = 20, 10_000  # limits of a config
-NUMBER = 100_000  # largest setting of a corpus, such as the stories of a generated one
 TASK = {  # types of values: our modules, and parts of file names
     "data": (r"tasks(\.\w+)+", "module of tasks.*"),
     "name": (r"\w[\w-]*", "name of a task"),
@@ -96,7 +95,7 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
         is_setting = isinstance(value, str | int | float) and key not in ("option", "origin")
         if not is_setting or data.get(key) == value:
             continue
-        is_number = type(value) is type(data.get(key)) is int and abs(value) <= NUMBER
+        is_number = type(value) is type(data.get(key)) is int
         if not is_number and not (key == "name" and isinstance(value, str)):
             raise ValueError(f"{source} was trained with data={name} data.{key}={value}: {advice}")
         data[key] = value

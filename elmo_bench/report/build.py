@@ -35,13 +35,9 @@ def build_tables(settings: Mapping[str, Any]) -> list[Report]:
         except ValueError as error:
             raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
     if not reports:
-        conditions = [
-            {key: table[key] for key in ("where", "paper") if table[key]}
-            for table in tables.values()
-        ]
-        raise ValueError(
-            f"runs={settings['runs']}: no run matches the table's conditions: {conditions}"
-        )
+        conditions = [f"where={each['where']} paper={each['paper']}" for each in tables.values()]
+        said = f"no run matches the table's conditions: {'; '.join(conditions)}"
+        raise ValueError(f"runs={settings['runs']}: {said}")
     return corrected(reports)
 
 
