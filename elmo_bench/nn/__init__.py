@@ -8,10 +8,7 @@ from .attention import (
 from .backbone import Backbone as Backbone
 from .crf import Crf as Crf, viterbi as viterbi
 from .embed import Characters as Characters, Words as Words, WordsChars as WordsChars
-from .highway_lstm import (
-    AlternatingHighwayLstm as AlternatingHighwayLstm,
-    HighwayLstm as HighwayLstm,
-)
+from .highway_lstm import AlternatingHighwayLstm as AlternatingHighwayLstm
 from .rnn import (
     BiGru as BiGru,
     BiLstm as BiLstm,
