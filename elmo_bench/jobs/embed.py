@@ -19,15 +19,18 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from elmo_bench.config import encoders, hardware
-from elmo_bench.elmo import ScalarMix
 from elmo_bench.encoders import Encoder, encode_each, forget_words
 from elmo_bench.encoders.vectors_file import HDF5, is_vectors, write_vectors
 from elmo_bench.files import Bars, check_output, sole
 from elmo_bench.text import chunks, read_sentences
 
 log = logging.getLogger(__name__)
-Take = Callable[[Float[Tensor, "L T D"]], Tensor]
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
+TAKEN: dict[str, Callable[[Float[Tensor, "L T D"]], Tensor]] = {  # what is written of the layers
+    "all": lambda layers: layers,
+    "top": lambda layers: layers[-1],
+    "average": lambda layers: layers.float().mean(0),
+}
 
 
 def embed(cfg: DictConfig) -> None:
@@ -38,32 +41,31 @@ def embed(cfg: DictConfig) -> None:
     (layers, tokens, dim) or (tokens, dim), and `sentence_to_index`. The array of a blank line has
     shape (layers, 0, dim), as in bilm-tf. A killed run resumes where it stopped.
     """
-    encoder, take, (num_tokens, digest, index) = check(cfg)
+    encoder, (num_tokens, digest, index) = check(cfg)
     output = Path(cfg.output)
-    mix = f" {cfg.elmo.mix} norm {cfg.elmo.norm}" if cfg.layers == "mix" else ""
     purpose = {
         "input": digest,
         "encoder": encoder.fingerprint(),
-        "layers": f"{cfg.layers}{mix}",
+        "layers": cfg.layers,
         "dtype": cfg.dtype,
     }
     encoder.to(hardware.device(cfg))
-    pieces = partial(_pieces, cfg, encoder, take, num_tokens)
+    pieces = partial(_pieces, cfg, encoder, num_tokens)
     with sole(f"{output}.part", f"output={output}"):
         write_vectors(output, pieces, purpose, index)
     log.info("%s tokens: %s", f"{num_tokens:,}", output)
 
 
-def check(cfg: DictConfig) -> tuple[Any, Take, tuple[int, str, str]]:
-    """Return the encoder, the function that reduces a sentence's layers, and what the input has.
-    Raises for settings, an input, an output or an encoder that cannot be.
+def check(cfg: DictConfig) -> tuple[Any, tuple[int, str, str]]:
+    """Return the encoder, and what the input has. Raises for an input, an output or an encoder that
+    cannot be.
     """
     output = Path(cfg.output)
     if output.suffix not in HDF5:
         raise ValueError(f"output={output}, but it must end in {', '.join(HDF5)}")
     check_output("output", output, {"input": cfg.input}, is_vectors)
-    surveyed, encoder = survey(cfg.input), encoders.encoder(cfg)
-    return encoder, taker(cfg, encoder), surveyed
+    surveyed = survey(cfg.input)
+    return encoders.encoder(cfg), surveyed
 
 
 def survey(path: str | Path) -> tuple[int, str, str]:
@@ -80,28 +82,8 @@ def survey(path: str | Path) -> tuple[int, str, str]:
     return num_tokens, digest.hexdigest(), json.dumps(index)
 
 
-def taker(cfg: DictConfig, encoder: Encoder) -> Take:
-    """Return the function that reduces a sentence's layers; `layers=mix` is the mean of the layers
-    in `elmo.mix`, normalised as `elmo.norm` says.
-    """
-    if cfg.layers == "all":
-        return lambda layers: layers
-    if cfg.layers == "top":
-        return lambda layers: layers[-1]
-    if cfg.elmo.norm not in ("none", "word"):
-        raise ValueError(f"elmo.norm={cfg.elmo.norm}, but layers=mix supports none and word")
-    mix = ScalarMix(encoder.num_layers, cfg.elmo.mix, norm=cfg.elmo.norm)
-    mix.requires_grad_(False).to(hardware.device(cfg))
-
-    def mixed(layers: Float[Tensor, "L T D"]) -> Float[Tensor, "T D"]:
-        every_word = torch.ones(1, layers.shape[1], dtype=torch.bool, device=layers.device)
-        return mix(layers[mix.layers][:, None], every_word)[0]
-
-    return mixed
-
-
 def _pieces(
-    cfg: DictConfig, encoder: Encoder, take: Take, num_tokens: int, done: int
+    cfg: DictConfig, encoder: Encoder, num_tokens: int, done: int
 ) -> Iterator[list[np.ndarray]]:
     """Yield the arrays of the sentences from number `done` on, in chunks of the input."""
     with Bars() as progress:
@@ -112,7 +94,7 @@ def _pieces(
             forget_words(encoder)  # a killed run goes on with a chunk, and gives the same vectors
             arrays = {}  # so that the encoder's device holds the layers of one batch
             for number, layers in encode_each(encoder, piece, batch_tokens=cfg.batch_tokens):
-                arrays[number] = _stored(cfg, take(layers), done + number + 1)
+                arrays[number] = _stored(cfg, TAKEN[cfg.layers](layers), done + number + 1)
                 progress.update(bar, advance=len(piece[number]))
             yield [arrays[number] for number in range(len(piece))]
             done += len(piece)

@@ -80,23 +80,15 @@ def test_every_line_in_order(files, source, tmp_path):
     assert (index["the dog barks ."], index["a cat purrs"], index[""]) == ("3", "2", "1")
 
 
-def standardised(x):
-    """Each vector less its mean, by its standard deviation."""
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
-
-
 @pytest.mark.parametrize(
     ("layers", "take"),
     [
-        (["layers=top"], lambda x: x[-1]),
-        (["layers=mix"], lambda x: x.mean(0)),
-        (["layers=mix", "elmo.mix=[0,2]"], lambda x: (x[0] + x[2]) / 2),
-        (["layers=mix", "elmo.mix=1"], lambda x: x[1]),
-        (["layers=mix", "elmo.mix=1", "elmo.norm=word"], lambda x: standardised(x[1])),
+        ("layers=top", lambda x: x[-1]),
+        ("layers=average", lambda x: x.mean(0)),
     ],
 )
 def test_one_vector_a_token(files, source, tmp_path, layers, take):
-    embed(*files, *layers, f"input={source}", f"output={tmp_path}/o.hdf5")
+    embed(*files, layers, f"input={source}", f"output={tmp_path}/o.hdf5")
     found = read(tmp_path / "o.hdf5")
     for number, wanted in enumerate(expected(files, [line.split() for line in TEXT.splitlines()])):
         np.testing.assert_allclose(found[str(number)], take(wanted), atol=1e-6)
@@ -173,7 +165,6 @@ def test_any_string_is_a_token(files, tmp_path):
         ("in.txt", "a\n", ["output=nowhere/o.h5"], r"output=nowhere/o.h5: no such folder"),
         ("in.txt", "a\n", ["encoder=none"], r"encoder=none has no layers"),
         ("in.txt", "a\n", ["elmo.adapt=true"], r"run job=adapt out=DIR first"),
-        ("in.txt", "a\n", ["layers=mix", "elmo.norm=batch"], r"^elmo.norm=batch, but layers=mix"),
     ],
 )
 def test_what_it_says_of_bad_input(files, tmp_path, name, content, overrides, message):
