@@ -94,8 +94,6 @@ class ProcessLauncher(Launcher):
         try:
             if not isinstance(self.n_jobs, int) or self.n_jobs < 1:
                 raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
-            if not isinstance(self.asked, str):
-                raise ValueError(f"{asked}, but it must be text")
             if not isinstance(self.fork, bool):
                 raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
             if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
@@ -103,7 +101,7 @@ class ProcessLauncher(Launcher):
         except ValueError as error:
             raise CompactHydraException(str(error)) from error
         try:
-            self.prefix = shlex.split(self.asked)
+            self.prefix = shlex.split(str(self.asked))
         except ValueError as error:
             raise CompactHydraException(f"{asked}: {error}") from error
         if self.prefix and shutil.which(self.prefix[0]) is None:

@@ -64,16 +64,14 @@ def latex(reports: Sequence[Report]) -> str:
 
     The document needs \usepackage{booktabs,graphicx}.
     """
-    parts = dict[str, str]()  # by label
+    parts = []
     for report in reports:
         for kind, grid in tables(report).items():
             label = "-".join(re.findall("[a-z0-9]+", f"{report.title} {kind}".lower()))
-            while label in parts:
-                label += "-"
-            parts[label] = latex_table(grid, label)
+            parts.append(latex_table(grid, label))
     notes = [f"% {plain(line)}" for line in footnotes(reports)]
     said = f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}\n"
-    return "\n\n".join([*parts.values(), *notes, said])
+    return "\n\n".join([*parts, *notes, said])
 
 
 def records(report: Report) -> list[dict[str, Any]]:
