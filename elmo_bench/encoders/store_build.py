@@ -11,7 +11,7 @@ import logging
 import math
 import shutil
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from elmo_bench.files import alone
 
 from .encode import device_of
 from .layer_files import row_bytes, write_layers
-from .store import SHARE, LayerStore, Sentence, key, ordered
+from .store import SHARE, LayerStore, key, ordered
 
 log = logging.getLogger(__name__)
 VERSION = "v5"
@@ -52,8 +52,19 @@ def build_store(
     name = hashlib.sha256(encoder.fingerprint().encode()).hexdigest()  # reads all weights
     path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
     store, is_ready = LayerStore(path, layers, starts, keep), False
+    waiting = "another run is computing the layers of this data: waiting for it"
     try:
-        is_ready = _compute_missing(store.hold(), encoder, distinct, dtype, max_bytes, device)
+        store.hold()
+        with alone(path, waiting) if store.missing() else nullcontext():
+            if missing := store.missing():  # the other run has not computed them
+                tokens = sum(map(len, distinct))
+                size = len(missing) * tokens * row_bytes(encoder.dim, dtype)
+                if not _has_room(size, folder, max_bytes):
+                    return None
+                log.info("encoding %s tokens once (%.2f GB): %s", tokens, size / 1e9, path)
+                encoder.to(device or device_of(encoder))
+                write_layers(path, missing, encoder, distinct, dtype)
+        is_ready = True
     except OSError as error:
         reason = f"cannot write or read {path} ({error.strerror or error})"
         log.warning("%s: running the encoder on every batch", reason)
@@ -61,30 +72,6 @@ def build_store(
         if not is_ready:
             store.close()
     return store if is_ready else None
-
-
-def _compute_missing(
-    store: LayerStore,
-    encoder: Any,
-    sentences: Sequence[Sentence],
-    dtype: str,
-    max_bytes: float,
-    device: torch.device | None,
-) -> bool:
-    """Compute the missing layers; return whether there was room for them."""
-    if not store.missing():
-        return True
-    with alone(store.folder, "another run is computing the layers of this data: waiting for it"):
-        if not (missing := store.missing()):
-            return True
-        tokens = sum(map(len, sentences))
-        size = len(missing) * tokens * row_bytes(encoder.dim, dtype)
-        has_room = _has_room(size, store.folder.parent, max_bytes)
-        if has_room:
-            log.info("encoding %s tokens once (%.2f GB): %s", tokens, size / 1e9, store.folder)
-            encoder.to(device or device_of(encoder))
-            write_layers(store.folder, missing, encoder, sentences, dtype)
-        return has_room
 
 
 def _has_room(size: int, folder: Path, max_bytes: float) -> bool:

@@ -89,21 +89,13 @@ class BiLm(nn.Module):
         super().__init__()
         self.options = options
         self.dropout = dropout  # on every LSTM layer's input, while training the biLM
+        self.num_layers = 1 + options.num_layers  # the token layer and the LSTM layers
+        self.dim = len(options.directions) * options.projection_size
         self.token_encoder = CharCnn(options)
         self.directions: Any = nn.ModuleList(
             nn.ModuleList(ProjectedLstm(options) for _ in range(options.num_layers))
             for _ in options.directions
         )
-
-    @property
-    def num_layers(self) -> int:
-        """The number of layers: the LSTM layers and the token layer."""
-        return self.options.num_layers + 1
-
-    @property
-    def dim(self) -> int:
-        """D, the size of a layer over all directions."""
-        return len(self.directions) * self.options.projection_size
 
     def fingerprint(self) -> str:
         """Return a sha256 of all parameters and unusual options, with the products' type."""
