@@ -58,7 +58,8 @@ class Words(nn.Module):
                 self.embedding.weight.zero_()
             for word, vector in vectors.items():
                 self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
-        self.embedding.weight.requires_grad_(not frozen)
+        # The gradient of vectors without numbers is an illegal access on a GPU (torch 2.11).
+        self.embedding.weight.requires_grad_(word_dim > 0 and not frozen)
 
     def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
         """Append pretrained vectors of new words, in the order of their vocabulary numbers.

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from elmo_bench.elmo import FineTuning
-from elmo_bench.nn import Backbone
 from elmo_bench.runs import Mix, flat_mix
 
 from .data import Numbered
@@ -31,15 +30,13 @@ class LossError(FloatingPointError):
 
 @runtime_checkable
 class TaskModel(Protocol):
-    """The interface of every task's model.
+    """The interface of every task's model, which also has `backbone`, a `Backbone`.
 
     `loss` is the mean over the examples of a batch, or their sum if the model has `sums_losses =
     True`. A model of some tasks has `needs_joint`: it reads the texts of an example only in one
     sequence (true, see `task.joint`), or only apart (false). One with `observe(examples)` sees
     those of training once, before it.
     """
-
-    backbone: Backbone
 
     def __call__(self, batch: Any) -> Any: ...
     def loss(self, scores: Any, batch: Any) -> Tensor: ...

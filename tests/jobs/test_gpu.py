@@ -44,6 +44,8 @@ def test_bf16_is_as_good_as_float32(tmp_path, task):
             run(
                 tmp_path / f"{kind}{seed}",
                 f"task={task}",
+                "data.size=100",
+                "fit.max_epochs=4",
                 f"seed={seed}",
                 f"trainer.precision={kind}",
             )[0]
@@ -59,7 +61,7 @@ def test_bf16_is_as_good_as_float32(tmp_path, task):
 @pytest.mark.parametrize("task", SMALL)
 def test_the_same_numbers_bit_for_bit(tmp_path, task):
     """Twice the same seed, with workers and without."""
-    settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=2"]
+    settings = [f"task={task}", "data.size=2", *SMALL[task], "fit.max_epochs=2"]
     _, there = run(tmp_path / "there", *settings)
     _, brought = run(tmp_path / "brought", *settings, "num_workers=2")
     assert there.keys() == brought.keys()
@@ -83,7 +85,7 @@ class Strict(pl.Callback):
 def test_a_step_waits_for_nothing(tmp_path, monkeypatch, task, kind):
     callbacks = hardware.callbacks
     monkeypatch.setattr(hardware, "callbacks", lambda cfg: [*callbacks(cfg), Strict()])
-    settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=1", "fit.batch_size=2"]
+    settings = [f"task={task}", "data.size=2", *SMALL[task], "fit.max_epochs=1", "fit.batch_size=2"]
     run(tmp_path / "run", *settings, f"trainer.precision={kind}")
     run(tmp_path / "memory", *settings, f"trainer.precision={kind}", "store.mode=memory")
 
@@ -92,10 +94,19 @@ def test_a_step_waits_for_nothing(tmp_path, monkeypatch, task, kind):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_layers_in_the_memory_of_the_gpu(tmp_path, task, dtype):
     """Bit for bit those of the disk, with workers that do not have them."""
-    settings = [f"task={task}", *SMALL[task], "data.size=2", "fit.max_epochs=2"]
+    settings = [f"task={task}", "data.size=2", *SMALL[task], "fit.max_epochs=2"]
     settings += [f"store.dtype={dtype}", "num_workers=2"]
     figure, weights = run(tmp_path / "memory", *settings, "store.mode=memory")
     assert not (tmp_path / "layers").exists()
     expected, others = run(tmp_path / "disk", *settings)
     assert figure == expected
     assert [name for name in weights if not torch.equal(weights[name], others[name])] == []
+
+
+@pytest.mark.parametrize("way", ["none", "lora", "full"])
+def test_a_transformer_as_in_its_own_paper(tmp_path, bert, way):
+    """With no x_k, whose embedding has no numbers."""
+    settings = ["experiment=bert/snli", f"finetune={way}", "data=sample", "data.size=3"]
+    encoder = ["encoder=transformer", f"encoder.model={bert}", "fit.max_epochs=1"]
+    score, _ = run(tmp_path / "run", *settings, *encoder)
+    assert 0 <= score <= 1

@@ -68,6 +68,9 @@ def test_pretrained_vectors():
     assert Words(
         vocab=VOCAB, vectors={}, word_dim=5, freeze=True
     ).embedding.weight.requires_grad  # nothing to freeze
+    nothing = Words(vocab=VOCAB, vectors={}, word_dim=0)
+    assert not nothing.embedding.weight.requires_grad  # its gradient ends a process on a GPU
+    assert nothing(tokens([["Cat"]], VOCAB)).shape == (1, 1, 0)
 
 
 def test_lstm_equals_torch_on_packed_sequences():

@@ -7,7 +7,9 @@ import sys
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import pointwise
+from benchmarks.timing import SIZES
+from elmo_bench.encoders.bilm import BiLm, pointwise
+from elmo_bench.text.chars import char_ids
 from tests.encoders.bilm import oracle
 from tests.encoders.bilm.test_bilm import BATCH, CHARS, frozen, random_state
 
@@ -71,17 +73,14 @@ def test_steps_do_not_wait():
         torch.cuda.set_sync_debug_mode("default")
 
 
-LONG = """
-import torch
-from benchmarks.timing import SIZES
-from elmo_bench.encoders.bilm import BiLm, char_ids
-model = BiLm(SIZES["original"]).eval().requires_grad_(False).cuda()
-chars = char_ids([["word"]]).expand(64, 5000, -1).cuda()
-assert model.read(chars)[0].shape == (3, 64, 5000, 1024)
-assert torch.cuda.max_memory_allocated() < 8e9, torch.cuda.max_memory_allocated()
-"""
+def long_sentences() -> None:
+    model = BiLm(SIZES["original"]).eval().requires_grad_(False).cuda()
+    chars = char_ids([["word"]]).expand(64, 5000, -1).cuda()
+    assert model.read(chars)[0].shape == (3, 64, 5000, 1024)
+    assert torch.cuda.max_memory_allocated() < 8e9, torch.cuda.max_memory_allocated()
 
 
 def test_64_sentences_of_5000_tokens():
     """In 8 GB at the original size; in a process without type checks, which hold on to tensors."""
-    subprocess.run([sys.executable, "-c", LONG], check=True)
+    code = f"from {__name__} import long_sentences as read; read()"
+    subprocess.run([sys.executable, "-c", code], check=True)
