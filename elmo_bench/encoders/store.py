@@ -6,11 +6,8 @@ Axes: L layers, B batch, T tokens, D encoder, N words of all sentences, W number
 """
 
 import fcntl
-import hashlib
-import itertools
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,20 +90,6 @@ class LayerStore:
         layers = unpack(torch.stack([tensor[rows] for tensor, _ in self._mapped]))
         layers[:, rows < 0] = 0
         return layers
-
-
-def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
-    """Return the distinct sentences, shortest first and then by their keys, as a store has them,
-    and the row where each begins.
-    """
-    distinct = sorted({*map(tuple, sentences)} - {()}, key=lambda each: (len(each), key(each)))
-    ends = itertools.accumulate(map(len, distinct), initial=0)
-    return distinct, dict(zip(distinct, ends, strict=False))
-
-
-def key(sentence: Sentence) -> bytes:
-    """Return a hash by which sentences of a length are sorted."""
-    return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
 
 
 def word_rows(starts: Mapping[Sentence, int], sentences: Sentences) -> Int[Tensor, "B T"]:

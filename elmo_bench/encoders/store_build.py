@@ -7,6 +7,8 @@ that are missing.
 """
 
 import hashlib
+import itertools
+import json
 import logging
 import math
 import shutil
@@ -21,7 +23,7 @@ from elmo_bench.files import alone
 
 from .encode import device_of
 from .layer_files import row_bytes, write_layers
-from .store import SHARE, LayerStore, key, ordered
+from .store import SHARE, LayerStore, Sentence
 
 log = logging.getLogger(__name__)
 VERSION = "v5"
@@ -90,3 +92,17 @@ def _has_room(size: int, folder: Path, max_bytes: float) -> bool:
         *(size / 1e9, max_bytes / 1e9, used / 1e9, free / 1e9, folder),
     )
     return False
+
+
+def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
+    """Return the distinct sentences, shortest first and then by their keys, as a store has them,
+    and the row where each begins.
+    """
+    distinct = sorted({*map(tuple, sentences)} - {()}, key=lambda each: (len(each), key(each)))
+    ends = itertools.accumulate(map(len, distinct), initial=0)
+    return distinct, dict(zip(distinct, ends, strict=False))
+
+
+def key(sentence: Sentence) -> bytes:
+    """Return a hash by which sentences of a length are sorted."""
+    return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
