@@ -47,11 +47,6 @@ def test_a_module_that_cannot_read(name, said):
         task_format(composed(f"task.data={name}"))
 
 
-def test_no_file_of_word_vectors(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"vocab.vectors=nowhere.txt: no such file"):
-        read_word_vectors(composed("vocab.vectors=nowhere.txt", f"cache_dir={tmp_path}"), ["the"])
-
-
 @pytest.mark.parametrize(("words", "said"), [(["The", "dog"], True), (["the", "dog"], False)])
 def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
     tmp_path, caplog, words, said

@@ -208,7 +208,6 @@ def test_runs_that_failed_are_named(tmp_path):
     [
         ("output=a.xls", ValueError, r"output=a.xls: the formats are FILE.html, .*FILE.csv"),
         ("output=nowhere/a.html", FileNotFoundError, "output=nowhere/a.html: no such folder"),
-        ("logger=wandb", ValueError, "logger=wandb is for job=train"),
         ("runs=nowhere", FileNotFoundError, "runs=nowhere: no such folder"),
     ],
 )
