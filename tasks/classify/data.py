@@ -138,10 +138,9 @@ def _cell(row: Row, key: str, column: Any, source: str) -> Any:
     if isinstance(column, list | tuple):
         return " ".join(str(_cell(row, key, each, source)) for each in column)
     if column not in row:
-        said = "a column" if len(row) == 1 else "columns"
+        names = listed(map(str, row)) or "groups without a name"
         raise ValueError(
-            f"{source}: no column {column}, but {said} {listed(map(str, row))}: set "
-            f"data.columns.{key}=COLUMN; {KINDS}"
+            f"{source}: no column {column}, only {names}: set data.columns.{key}=COLUMN; {KINDS}"
         )
     return row[column]
 

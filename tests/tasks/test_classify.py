@@ -114,11 +114,11 @@ TSV, CSV, JSONL = (
         ("a.tsv", TSV + "a\u200b\tx\n", {}, ":3", r"label 'a\\u200b', but"),
         ("a.tsv", "label\tlabel\na\tx\n", {}, ":1", "2 columns of the name 'label', but each needs"),
         ("a.tsv", TSV + "b\tx\n", {"labels": ["a", 1]}, ":3", "label 'b', but .* has a, 1"),
-        ("a.tsv", TSV, {"text": "review"}, ":2", "no column review, but columns label and text: "
+        ("a.tsv", TSV, {"text": "review"}, ":2", "no column review, only label and text: "
          "set data.columns.text=COLUMN"),
-        ("a.txt", TSV.replace("\t", ","), {}, ":2", "no column text, but a column label,text"),
+        ("a.txt", TSV.replace("\t", ","), {}, ":2", "no column text, only label,text"),
         ("a.tsv", TSV, {"text": 2}, "", r"data.columns=\{'text': 2, 'label': 'label'\}, but all"),
-        ("a.tsv", TSV, {"text": 9, "label": 1}, ":1", "no column 9, but columns 1 and 2"),
+        ("a.tsv", TSV, {"text": 9, "label": 1}, ":1", "no column 9, only 1 and 2"),
         ("a.tsv", TSV, {"score": "label"}, ":2", "score 'a', but a score must be a finite number"),
         *(
             ("a.tsv", TSV + f"{number}\tx\n", {"score": "label", "leave_out": ["a"]}, ":3", "score")
@@ -127,7 +127,7 @@ TSV, CSV, JSONL = (
         ("a.csv", CSV + 'c,"open\n', {}, ":5", "unexpected end of data; a cell with commas or"),
         ("a.csv", CSV + 'c,"x"y\n', {}, ":5", "',' expected after '\"'"),
         ("a.csv", CSV + "c,x,y\n", {}, ":5", "3 columns"),
-        ("a.jsonl", JSONL + '{"text": "x"}\n', {}, ":2", "no column label, but a column text"),
+        ("a.jsonl", JSONL + '{"text": "x"}\n', {}, ":2", "no column label, only text"),
         ("a.jsonl", JSONL + '{"label": null, "text": "x"}\n', {}, ":2", "label None, but"),
         ("a.jsonl", JSONL + '{"label": 1.5, "text": "x"}\n', {}, ":2", "label 1.5, but .* an integer"),
         ("a.jsonl", JSONL + '{"label": 1, "text": 7}\n', {}, ":2", "text 7, but it must be a text"),
@@ -135,6 +135,7 @@ TSV, CSV, JSONL = (
         ("a.jsonl", JSONL + '{"label": 1, "text": "\\ud800x"}\n', {}, ":2", "text .*, but"),
         ("a.jsonl", JSONL, {"score": "text"}, ":1", "score 'x', but"),
         ("a.tsv", TSV, {"pattern": "(?P<label>.)x (?P<text>.*)"}, ":1", "must match .* as a whole"),
+        ("a.tsv", TSV, {"pattern": ".*"}, ":1", "no column text, only groups without a name: set"),
         ("a.tsv", TSV, {"pattern": "(?P<label>"}, "", r"data.columns.pattern=\(\?P<label>: missing"),
         ("a.tsv", TSV, {"encoding": "utf-16"}, ":1", "byte 0x.* is not UTF-16 text"),
         ("a.tsv", TSV, {"encoding": "klingon"}, ":1", "unknown encoding: klingon"),
