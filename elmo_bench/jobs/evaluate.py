@@ -16,7 +16,7 @@ from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
 from elmo_bench.config.task_format import reader, required, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
-from elmo_bench.text import Vocab, label_map, types
+from elmo_bench.text import Vocab, label_map, rename, types
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.log import is_first
 from elmo_bench.training.module import TaskModule
@@ -134,18 +134,18 @@ def renamed(cfg: DictConfig, vocab: Vocab, read: Read) -> tuple[Read, Callable[[
             f"data.labels: the model does not have {', '.join(unknown)}; its labels are "
             f"{', '.join(known)}"
         )
-    names = label_map(given)
+    gold, predicted = label_map(given)
 
     def read_renamed(path: Path) -> Iterator[Example]:
         counts: Counter[str] = Counter()
         for example in read(path):
             counts.update(tag[2:] for tag in example.gold if tag.startswith("B-"))
-            yield relabel(example, names.gold)
-        if missing := names.gold.keys() - counts.keys():
+            yield relabel(example, gold)
+        if missing := gold.keys() - counts.keys():
             lacking = f"{path} does not have {', '.join(sorted(missing))}"
             raise ValueError(f"data.labels: {lacking}; it has {', '.join(sorted(counts))}")
-        left_out = (f"{counts[label]} {label}" for label in counts if label not in names.gold)
+        left_out = (f"{counts[label]} {label}" for label in counts if label not in gold)
         said = ", ".join(left_out) or "none"
         log.info("data.labels: %d gold labels; left out: %s", counts.total(), said)
 
-    return read_renamed, names.rename
+    return read_renamed, lambda tags: rename(tags, predicted)

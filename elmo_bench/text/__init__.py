@@ -9,7 +9,7 @@ from .conll2012 import (
 )
 from .conllu import read_conllu as read_conllu
 from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_of as texts_of
-from .labels import label_map as label_map, types as types
+from .labels import label_map as label_map, rename as rename, types as types
 from .lines import (
     decode as decode,
     gold_of as gold_of,

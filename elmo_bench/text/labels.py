@@ -1,34 +1,20 @@
 """Map between a model's labels and the labels of a corpus with other names."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 
-class LabelMap(NamedTuple):
-    """The model's types for a corpus's types (`gold`) and for its own predictions."""
-
-    gold: dict[str, str]
-    predicted: dict[str, str]
-
-    def rename(self, prediction: Sequence[str]) -> list[str]:
-        """Return predicted IOB2 tags with the map's names; chunks of other types are removed."""
-        return [
-            f"{tag[:2]}{self.predicted[tag[2:]]}" if tag[2:] in self.predicted else "O"
-            for tag in prediction
-        ]
-
-
-def label_map(labels: Mapping[Any, Any]) -> LabelMap:
-    """Return the map of `data.labels`, which gives the name or names in the corpus of each of the
-    model's types of chunks; numbers become text.
+def label_map(labels: Mapping[Any, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the model's types for a corpus's types, and for the model's own, as `data.labels` maps
+    them: each of the model's types of chunks to its name or names in the corpus.
 
     Model types with the same name in the corpus are merged into the first of them. Raises
     ValueError if a corpus type would still have several model types.
 
-    >>> names = label_map({"PER": ["who", "whom"], "GPE": 1, "LOC": 1})
-    >>> names.gold, names.predicted
+    >>> gold, predicted = label_map({"PER": ["who", "whom"], "GPE": 1, "LOC": 1})
+    >>> gold, predicted
     ({'who': 'PER', 'whom': 'PER', '1': 'GPE'}, {'PER': 'PER', 'GPE': 'GPE', 'LOC': 'GPE'})
-    >>> names.rename(["B-LOC", "I-LOC", "B-MISC", "O"])
+    >>> rename(["B-LOC", "I-LOC", "B-MISC", "O"], predicted)
     ['B-GPE', 'I-GPE', 'O', 'O']
     """
     gold, predicted = dict[str, str](), dict[str, str]()
@@ -41,7 +27,12 @@ def label_map(labels: Mapping[Any, Any]) -> LabelMap:
                 "to another label"
             )
         predicted[str(label)] = images.pop()
-    return LabelMap(gold, predicted)
+    return gold, predicted
+
+
+def rename(tags: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """Return IOB2 tags with other names of their types; chunks of types without one are removed."""
+    return [f"{tag[:2]}{names[tag[2:]]}" if tag[2:] in names else "O" for tag in tags]
 
 
 def types(labels: Iterable[str]) -> list[str]:
