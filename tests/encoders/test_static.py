@@ -124,27 +124,8 @@ def test_settings_that_may_not_be(tmp_path):
 
 def vectors_of_words(path):
     rng = np.random.default_rng(0)
-    words = [
-        "the",
-        "a",
-        "in",
-        "of",
-        "and",
-        "was",
-        "to",
-        "on",
-        "The",
-        "In",
-        ".",
-        ",",
-        "said",
-        "is",
-        "he",
-        "She",
-        "from",
-        "with",
-    ]
-    lines = (f"{word} {' '.join(map(str, rng.normal(size=5)))}\n" for word in words)
+    words = "the a in of and was to on The In . , said is he She from with"
+    lines = (f"{word} {' '.join(map(str, rng.normal(size=5)))}\n" for word in words.split())
     return write(path, "".join(lines).encode())
 
 

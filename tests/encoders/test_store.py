@@ -8,7 +8,6 @@ import os
 import pickle
 import resource
 import shutil
-import threading
 from collections import namedtuple
 from dataclasses import replace
 
@@ -170,8 +169,6 @@ def test_a_number_that_is_not_finite(vectors, tmp_path, number):
         build_store(encoder, sentences, [0], tmp_path, dtype="float16")
     assert not list(tmp_path.rglob("layer*"))
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
-    threads = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in threads if "ThreadPool" in name]
 
 
 def test_every_batch_of_many(vectors, tmp_path, monkeypatch):
