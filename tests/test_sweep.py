@@ -301,12 +301,12 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     own = {"job": {"config_name": "small"}, "overrides": {"hydra": given}}
     made = launcher_of(1, "nice -n 5", runtime={"config_sources": sources}, **own)
     monkeypatch.setattr(sys, "argv", ["/mine/run.py"])
-    words = made.command(["seed=2"], Path("/out/it's"))
+    words = made.command(["seed=2"], Path("/out/it's\\"))
     assert words[:5] == ["nice", "-n", "5", sys.executable, "/mine/run.py"]
     assert words[5:9] == ["--config-path", "/mine/conf", "--config-dir", "/more/conf"]
     assert words[9:] == [
         *("--config-name", "small", "seed=2", "hydra.job.chdir=false"),
-        *("hydra.run.dir='/out/it\\'s'", "hydra.mode=RUN"),
+        *("hydra.run.dir='/out/it\\'s\\\\'", "hydra.mode=RUN"),
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import hydra.utils
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
@@ -202,8 +203,7 @@ def overridden(cfg: DictConfig) -> dict[str, str]:
 
 def quoted(value: str | Path) -> str:
     """Quote a value for Hydra's override grammar, whatever characters it has."""
-    text = str(value).replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"'{text}'"
+    return QuotedString(str(value), Quote.single).with_quotes()
 
 
 def instantiate(node: Any, **more: Any) -> Any:
