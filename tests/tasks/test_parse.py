@@ -34,9 +34,7 @@ def test_the_best_tree_by_brute_force(length):
         for heads in itertools.product(range(length + 1), repeat=length)
         if reaches_the_root(heads)
     ]
-    assert len(every) == length ** (
-        length - 1
-    )  # Cayley's trees, each with one of its words as root
+    assert len(every) == length ** (length - 1)  # Cayley's trees, by each of their words as root
     assert all(
         is_tree(heads) == reaches_the_root(heads)
         for heads in itertools.product(range(length + 1), repeat=length)
@@ -68,10 +66,8 @@ def test_predictions_are_the_file_with_other_columns(tmp_path, task):
         answers, old, new = [tags, examples[1].gold], "DET", "X"
     else:
         answers = [examples[0].gold, [("2", "dep"), ("0", "root")]]
-        old, new = (
-            "0\troot\t_\t_\n2\t!\t_\tPUNCT\t_\t_\t1\tpunct:x",
-            ("2\tdep\t_\t_\n2\t!\t_\tPUNCT\t_\t_\t0\troot"),
-        )
+        old = "0\troot\t_\t_\n2\t!\t_\tPUNCT\t_\t_\t1\tpunct:x"
+        new = "2\tdep\t_\t_\n2\t!\t_\tPUNCT\t_\t_\t0\troot"
     task.write(examples, answers, tmp_path / "predicted")
     assert (tmp_path / "predicted").read_text() == (TREES + "\n").replace(old, new)
 

@@ -18,7 +18,7 @@ from elmo_bench.training.metrics import Accuracy
 from tasks.classify.bcn import Bcn, Maxout
 from tasks.classify.examples import Example
 from tasks.classify.pooled import SelfAttentivePool
-from tasks.classify.sst import collate, parse, parse_tree, read, read_predictions, render, write
+from tasks.classify.sst import collate, parse, parse_tree, read, render
 from tests.tasks.small import bilm
 
 SOUP = "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))"
@@ -131,24 +131,9 @@ def test_golden_nodes(fixtures):
     ]
 
 
-def test_predictions_make_a_round_trip(save, tmp_path):
-    examples = list(read(save(f"{SOUP}\n{QUEUE}\n{MENU}\n")))
-    path = tmp_path / "test.tsv"
-    write(examples, ["3", "0", "4"], path)
-    assert path.read_text().splitlines()[:2] == [
-        "3\t3\tThis soup is delicious",
-        "1\t0\tNobody loved the queue .",
-    ]
-    assert read_predictions(path, examples) == ["3", "0", "4"]
-
-
 def test_parse_and_render():
     example = parse({"tokens": ["Good", "soup", "!"], "id": 7}, "in.jsonl:1")
-    assert (example.texts[0], example.labels, example.source) == (
-        ("Good", "soup", "!"),
-        [],
-        "in.jsonl:1",
-    )
+    assert (example.labels, example.source) == ([], "in.jsonl:1")
     assert render(example, "4") == {"tokens": ["Good", "soup", "!"], "label": "4"}
     assert parse({"text": "Good soup!"}, "in.jsonl:2").texts == example.texts
 
@@ -242,11 +227,6 @@ def test_attentive_pool_without_preference_is_the_mean():
 
 
 def test_dropouts_must_fit_the_layers():
+    backbone, sizes = (lambda: build(EXAMPLES)[0].backbone), {"hidden_size": 2, "layer_sizes": [4]}
     with pytest.raises(ValueError, match=r"dropouts=\[0.1\]"):
-        Bcn(
-            lambda: build(EXAMPLES)[0].backbone,
-            ["a", "b"],
-            hidden_size=2,
-            layer_sizes=[4],
-            dropouts=[0.1],
-        )
+        Bcn(backbone, ["a", "b"], **sizes, dropouts=[0.1])
