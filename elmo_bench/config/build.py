@@ -161,7 +161,8 @@ def store(
     of_what = elmo.encoder, data.all_sentences, elmo.chosen
     how = {"dtype": cfg.store.dtype, "max_bytes": max_bytes(cfg)}
     if cfg.store.mode == "memory":
-        return LayerMemory(*of_what, device, **how)
+        elmo.memory = LayerMemory(*of_what, device, **how)
+        return elmo.memory
     return build_store(
         *of_what,
         Path(cfg.cache_dir, "layers").expanduser(),

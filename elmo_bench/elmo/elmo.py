@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, NotNegative, one_of
 
-from .mix import Choice, Norm, ScalarMix
+from .mix import Choice, Norm, ScalarMix, chosen_layers
 
 Place = Literal["input", "output"]
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -69,16 +69,13 @@ class Elmo(nn.Module):
         self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
         self.memory: Any = None  # the layers that a frozen encoder gives, read in its place
         self.mixes: Any = nn.ModuleDict()
+        self.chosen: list[int] = []  # the layers that the mixes read, in order
         if encoder is not None:
+            self.chosen = chosen_layers(mix, encoder.num_layers)
             # Lightning preserves the mode of each module.
             encoder.requires_grad_(finetune).train(finetune)
             for place in (place for place in PLACES if place in at):
                 self.mixes[place] = ScalarMix(encoder.num_layers, mix, norm=norm)
-
-    @property
-    def chosen(self) -> list[int]:
-        """Return the layers that the mixes read, in order; they are the same for all places."""
-        return next((mix.layers for mix in self.mixes.values()), [])
 
     def dim(self, place: str) -> int:
         """Return the size of ELMo's vectors at a place; 0 if it is not read there."""

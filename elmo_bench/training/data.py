@@ -99,9 +99,7 @@ class TaskData(pl.LightningDataModule):
         in a table of word vectors.
         """
         elmo: Any = backbone.elmo
-        if isinstance(store, LayerMemory):
-            elmo.memory, store = store, None
-        read = elmo.prepare if store is None else partial(_stored, store)
+        read = partial(_stored, store) if isinstance(store, LayerStore) else elmo.prepare
         reads_chars = getattr(backbone.embed, "reads_chars", True)
         self.add_inputs = partial(_add_inputs, reads_chars=reads_chars, elmo=read)
         if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):

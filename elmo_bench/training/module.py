@@ -18,7 +18,7 @@ from .data import Numbered
 from .layer_norms import LayerNorms
 from .metrics import Mean
 from .optim import decaying, parameter_groups
-from .parts import Parts, decoded
+from .parts import BatchParts, decoded
 from .processes import of_all, rank
 
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU
@@ -83,7 +83,7 @@ class TaskModule(pl.LightningModule):
         self.rename: Callable[[Any], Any] | None = None  # to the labels of another corpus
         self.content: dict[str, Any] = {}  # of checkpoints, besides the weights
         self.predictions: dict[int, Any] = {}
-        self.parts = Parts()  # in which a batch is read
+        self.parts = BatchParts()
 
     @property
     def elmo(self) -> Any:

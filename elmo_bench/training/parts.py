@@ -14,7 +14,7 @@ from .data import Numbered
 log = logging.getLogger(__name__)
 
 
-class Parts:
+class BatchParts:
     """Reads each batch of a training in as many parts as memory needs: 1, 2, 4, ...
 
     A step has the same gradient, but for dropout's random numbers, the statistics of batch norms,
