@@ -281,3 +281,11 @@ def test_settings_from_comments(monkeypatch):
     for key in ("seed", "fit.batch_tokens", "elmo.mix", "adapt.lr", "encoder"):
         assert f"\n`{key}` = " in page
     assert f"*({from_conf.may_be(from_conf.types()['seed'])})*" in page
+
+
+def test_the_length_of_the_reading_path():
+    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    said = int(re.search(r"a run: about ([\d,]+) lines", text)[1].replace(",", ""))
+    files = re.findall(r"^\| \[`.*?`\]\((.+?)\)", text, re.M)
+    lines = sum((DOCS / file).read_text(encoding="utf-8").count("\n") for file in files)
+    assert lines == pytest.approx(said, abs=30)
