@@ -69,7 +69,8 @@ def encode_each(
 def encode_batches(
     encoder: Any, sentences: Sentences, layers: Chosen = None, *, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[tuple[list[int], Float[Tensor, "L B T D"]]]:
-    """Yield (indices, layers) of every batch of sentences, shortest first, on the encoder's device.
+    """Yield (indices, layers) of every batch of sentences, shortest first and else in order, on the
+    encoder's device.
 
     The encoder runs without dropout, so that the vectors of a sentence do not depend on other
     sentences. An empty sentence has layers with no tokens. Memory grows with `batch_tokens` and the

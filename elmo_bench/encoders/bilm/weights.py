@@ -5,7 +5,6 @@ orders are in `_hdf5_layout`.
 """
 
 import dataclasses
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,6 @@ from ..tensors import Shape, check_finite, check_shapes, read_tensors
 from .bilm import BiLm
 from .options import DIRECTIONS, IN_ORDER, Direction, Options
 
-log = logging.getLogger(__name__)
 MAX_PARAMETERS = 1_000_000_000  # the largest biLM of the original has 94 million
 ASKING = "the biLM's options"
 MAX_PIECE = 1 << 21  # numbers of an HDF5 dataset that are stored as one piece, if it has fewer
@@ -103,8 +101,6 @@ def load(
         sides = [whole.directions.index(name) for name in names]
         frame.directions = nn.ModuleList(frame.directions[side] for side in sides)
         bilm.load_state_dict(frame.state_dict())
-    else:
-        log.info("encoder.pretrained=false: the biLM has random weights")
     return bilm
 
 
