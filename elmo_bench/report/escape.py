@@ -1,8 +1,7 @@
-"""Escape users' text (run names, config values) for each output format, so that it is displayed
-literally.
+"""Escape users' text (run names, config values) for CSV, Markdown and LaTeX: it is displayed as it
+stands.
 """
 
-import html
 import re
 
 from elmo_bench.files import plain
@@ -44,12 +43,3 @@ def latex(text: str) -> str:
     '50\\%\\textbackslash{}n'
     """
     return "".join(_TEX.get(c, c) for c in plain(text))
-
-
-def xml(text: str) -> str:
-    r"""Escape text for HTML and SVG.
-
-    >>> xml("a\x00<b>")
-    'a\\x00&lt;b&gt;'
-    """
-    return html.escape(plain(text))

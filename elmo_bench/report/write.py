@@ -26,7 +26,7 @@ from .names import metric_title
 from .page import GENERATOR, as_page, footnotes
 from .provenance import methods, provenance
 from .table import Report
-from .writers import Terminal, html_table, latex_table, markdown_table
+from .writers import Terminal, as_html, html_table, latex_table, markdown_table
 
 log = logging.getLogger(__name__)
 TITLE = "[^\\n]*mean ± standard deviation \\(runs"  # in the first line
@@ -185,5 +185,5 @@ class Tables:
         return capture.get()
 
     def _repr_html_(self) -> str:
-        notes = [f"<p>{escape.xml(note)}</p>" for note in footnotes(self.reports)]
-        return "\n".join([*map(html_table, _grids(self.reports)), *notes])
+        notes = as_html("notes", footnotes(self.reports))
+        return "\n".join([*map(html_table, _grids(self.reports)), notes])

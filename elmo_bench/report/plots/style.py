@@ -1,5 +1,6 @@
 """The one style of a report's plots, and their files: SVG and PDF."""
 
+import html
 import io
 import logging
 import re
@@ -18,7 +19,6 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from elmo_bench.files import plain
 
-from ..escape import xml
 from ..names import metric_title, names, task_titles
 from ..page import GENERATOR
 from ..table import Cell, Key, Report
@@ -88,8 +88,8 @@ def svg(plots: Sequence[Plot]) -> str:
     """Return the plots as an SVG element for a page, with a title and a description, without links
     and scripts; the same plots give the same text, and no two plots have the same ids.
     """
-    title = xml(" ".join(plot.title for plot in plots))
-    description = xml(" ".join(plot.caption for plot in plots))
+    title = html.escape(plain(" ".join(plot.title for plot in plots)))
+    description = html.escape(plain(" ".join(plot.caption for plot in plots)))
     file = io.StringIO()
     with styled(title):
         about = dict.fromkeys(("Date", "Creator", "Format", "Type"))
