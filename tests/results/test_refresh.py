@@ -28,12 +28,11 @@ def block(title, table=""):
     return f"<!-- table: {title} -->\n{table}<!-- end -->\n"
 
 
-def test_results_are_those_of_the_runs(tmp_path):
+@pytest.mark.parametrize("settings", ["tables", "bert"])
+def test_results_are_those_of_the_runs(tmp_path, monkeypatch, settings):
     """The repository's own."""
-    if not [*(ROOT / "results").glob("*.tar.xz")]:
-        pytest.skip("results/ has no archives of runs yet")
-    there = [f"runs={ROOT}/results", f"document={ROOT}/RESULTS.md", f"cache_dir={tmp_path}"]
-    main(["--check", *there, f"probes={ROOT}/results/probes"])
+    monkeypatch.chdir(ROOT)
+    main(["--check", f"--settings=results/{settings}.yaml", f"cache_dir={tmp_path}"])
 
 
 def test_squad_with_its_own_dev_articles(tmp_path, monkeypatch, capsys):
