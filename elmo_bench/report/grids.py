@@ -69,7 +69,7 @@ def labels_of(report: Report) -> Labels:
     # Corpora of a task may have figures of their own.
     alike = len({(task, figure) for (task, _), figure in measured.items()}) == len(titles)
     shown = [
-        f"{titles[task]}{'' if alike else f' on {data}'} {figure}"
+        f"{titles[task]}{'' if alike else f' ({data})'} {figure}"
         for (task, data), figure in measured.items()
     ]
     figures, columns_of = {*measured.values()}, names(report.columns, report.heads, titles)

@@ -183,7 +183,7 @@ def test_the_mean_over_corpora(tmp_path):
     result(tmp_path / "d", 0.5, data_name="d", task_monitor="recall", elmo_mix="all")
     found = report(collect([tmp_path]), ["data"], ["elmo.mix"])
     assert sorted(tables(found)["means"].rows[-1][1:])[1] == "–"  # a corpus lacks the column
-    figures = "Figures: ner on a F1; ner on b F1; ner on c F1; ner on d recall."
+    figures = "Figures: ner (a) F1; ner (b) F1; ner (c) F1; ner (d) recall."
     assert figures in " ".join(text(found).split())
 
 
