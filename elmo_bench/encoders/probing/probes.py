@@ -69,16 +69,12 @@ def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]
 
 def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
     """Return the words that have a label of this property."""
-    rows, words, labels, counts, start = list[int](), list[str](), list[Any](), list[int](), 0
-    for sentence in sentences:
-        of_words = sentence.labels.get(name, [])
-        kept = [k for k, label in enumerate(of_words) if label is not None]
-        rows += [start + k for k in kept]
-        words += [sentence.words[k] for k in kept]
-        labels += [of_words[k] for k in kept]
-        counts.append(len(kept))
-        start += len(sentence.words)
-    return Labelled(rows, words, labels, counts)
+    words = [word for sentence in sentences for word in sentence.words]
+    each = [sentence.labels.get(name, [None] * len(sentence.words)) for sentence in sentences]
+    labels = [label for of_words in each for label in of_words]
+    rows = [row for row, label in enumerate(labels) if label is not None]
+    counts = [len(of_words) - of_words.count(None) for of_words in each]
+    return Labelled(rows, [words[row] for row in rows], [labels[row] for row in rows], counts)
 
 
 def measure_tags(
@@ -246,9 +242,10 @@ def f1(guesses: Sequence[str], labels: Sequence[str], counts: Sequence[int]) -> 
     """Return F1 of whole chunks, as in conlleval, from the tags of all sentences, one after the
     other, of so many tags each; 0 if there are none.
     """
-    parts = []
-    for tags in (guesses, labels):  # an O after each sentence, so that no chunk crosses its end
-        rest = iter(tags)
-        parts.append({*tags_to_spans([tag for n in counts for tag in (*islice(rest, n), "O")])})
-    ours, gold = parts
+
+    def chunks(tags: Sequence[str]) -> set[Any]:
+        rest = iter(tags)  # an O after each sentence, so that no chunk crosses its end
+        return {*tags_to_spans([tag for n in counts for tag in (*islice(rest, n), "O")])}
+
+    ours, gold = chunks(guesses), chunks(labels)
     return 2 * len(ours & gold) / max(1, len(ours) + len(gold))
