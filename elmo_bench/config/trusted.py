@@ -95,7 +95,7 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
         is_setting = isinstance(value, str | int | float) and key not in ("option", "origin")
         if not is_setting or data.get(key) == value:
             continue
-        is_number = type(value) is type(data.get(key)) is int
+        is_number = key in data and {type(value), type(data[key])} <= {int, float, type(None)}
         if not is_number and not (key == "name" and isinstance(value, str)):
             raise ValueError(f"{source} was trained with data={name} data.{key}={value}: {advice}")
         data[key] = value

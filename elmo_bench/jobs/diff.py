@@ -179,7 +179,7 @@ def in_words(answer: Any, words: Sequence[str]) -> list[str]:
     (['neutral'], ['Rain/2/nsubj', 'falls/0/root'])
     """
     if isinstance(answer, str | float):
-        return [str(answer)]
+        return [answer if isinstance(answer, str) else f"{answer:.4g}"]
     if hasattr(answer, "text"):
         return [str(answer.text)]
     if all(isinstance(part, str) for item in answer for part in item):

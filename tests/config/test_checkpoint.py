@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_bench.config import inputs
+from elmo_bench.config import inputs, trusted
 from elmo_bench.config.checkpoint import extend, restore
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.jobs.evaluate import evaluate
@@ -218,6 +218,11 @@ TYPE = "Input should be"
 def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key, value, message):
     with pytest.raises(ValueError, match=message):
         restore(edited(entities[0], tmp_path, f"elmo_bench/config/{key}", value))
+
+
+def test_the_share_of_a_corpus_that_was_dev_is_a_number_of_its_run():
+    stored = {"option": "files", "held_out": 0.2, "files": {"train": "a.tsv"}}
+    assert trusted.corpus(composed(), stored, "a run").held_out == 0.2
 
 
 LACKS = "not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
