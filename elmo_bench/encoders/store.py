@@ -46,7 +46,7 @@ class LayerStore:
         state = {name: value for name, value in self.__dict__.items() if name != "_mapped"}
         return state | {"_held": None}
 
-    def hold(self) -> "LayerStore":
+    def hold(self) -> None:
         """Keep others from deleting the store until it is closed or this process ends; record its
         use.
         """
@@ -55,7 +55,6 @@ class LayerStore:
             self._held = hold(self.folder)
         with suppress(OSError):  # owned by another user, or on a read-only disk
             os.utime(self.folder)
-        return self
 
     def close(self) -> None:
         """Allow others to delete the store; one that is not to be kept goes with its last reader,

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, get_args
 import h5py
 import numpy as np
 import torch
-from safetensors.numpy import save as to_bytes
+from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from elmo_bench.files import File, atomic, one_of
@@ -121,20 +121,19 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
     Raises ValueError for a number that is not finite in `dtype`.
     """
     weights = Path(weights)
-    stored = {name: tensor.detach().cpu().to(dtype) for name, tensor in bilm.state_dict().items()}
+    stored = {
+        name: x.detach().cpu().to(dtype).contiguous() for name, x in bilm.state_dict().items()
+    }
     check_finite(weights, stored)
     weights.parent.mkdir(parents=True, exist_ok=True)
     bilm.options.write(weights.parent / "options.json")
-    tensors = {name: tensor.numpy() for name, tensor in stored.items()}
     with atomic(weights) as part:
         if weights.suffix == ".safetensors":
-            arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-            # Uses the user's file mode, unlike `save_file`.
-            part.write_bytes(to_bytes(arrays))
+            part.write_bytes(to_bytes(stored))  # uses the user's file mode, unlike `save_file`
         else:
             with h5py.File(part, "w") as file:
                 for theirs, (ours, (_, back)) in _hdf5_layout(bilm.options).items():
-                    file[theirs] = back(tensors[ours])
+                    file[theirs] = back(stored[ours].numpy())
 
 
 def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:

@@ -11,7 +11,6 @@ Marks stand for special tokens; a text is what is between two of them.
 Axes: N words and marks, E entries (distinct words and marks), P their pieces.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -213,10 +212,3 @@ def ragged(starts: Int[np.ndarray, "*X"], counts: Int[np.ndarray, "*X"]) -> Int[
     """
     starts, counts = starts.ravel(), counts.ravel()
     return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-
-
-def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
-    """Return what identifies a tokenizer."""
-    state = json.loads(tokenizer.backend_tokenizer.to_str())
-    # Calls of the tokenizer change these two.
-    return {key: value for key, value in state.items() if key not in ("truncation", "padding")}

@@ -1,8 +1,5 @@
 """Any text encoder of Hugging Face transformers as an encoder with one vector per word and layer.
 
-A sentence longer than the model's window is read in windows that overlap by half; for each subword,
-the copy with the most context is used.
-
 Axes: L layers, B batch, T tokens (words), D encoder, W windows of a sentence, N windows that the
 model reads at once, S subwords ("pieces") of a window with its special tokens.
 """
@@ -24,7 +21,6 @@ from elmo_bench.text import Sentences
 
 from ..encode import batches
 from .anatomy import hidden_states, ignores_padding, is_causal, taken_apart, window_size
-from .subwords import tokenizer_state
 from .windows import Pieces, Windows, special_tokens
 
 Pooling = Literal["first", "last", "mean"]
@@ -158,7 +154,10 @@ class Transformer(nn.Module):
         settings = [self.pooling, self.window, True, self.model.config._attn_implementation]
         read = " ".join(self.windows.prompt), self.windows.repeat
         settings += [*read] if read != ("", 1) else []
-        for part in (config, settings, tokenizer_state(self.windows.subwords.tokenizer)):
+        tokenizer = json.loads(self.windows.subwords.tokenizer.backend_tokenizer.to_str())
+        for changed in ("truncation", "padding"):  # by its calls
+            tokenizer.pop(changed)
+        for part in (config, settings, tokenizer):
             sha256.update(json.dumps(part, sort_keys=True, default=str).encode())
         for name, value in sorted(self.model.state_dict().items()):
             sha256.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
