@@ -98,7 +98,6 @@ def probes_grid(probes: Sequence[Probed]) -> Grid:
         "What each layer knows",
         ["encoder", "layer", *(f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in baselines)],
         rows,
-        bold=set(),
         left=2,
         caption=CAPTION.format(" or ".join(map(str, seeds))),
     )

@@ -87,7 +87,6 @@ def test_help_of_a_job():
         ("encoder=none outputs_dir=/proc/outputs", "/proc/outputs"),
         ("job=score gold=/none predicted=/none run_dir=null", "/none: no such file"),
         ("job=evaluate", "checkpoint is missing: set checkpoint=VALUE"),
-        ("elmo.mxi=all", "there is no setting elmo.mxi; did you mean elmo.mix=all?"),
     ],
 )
 def test_one_line_and_no_more(command, said):
