@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 
 from elmo_bench.config.inputs import quoted
 from elmo_bench.config.launcher import ProcessLauncher, script
-from elmo_bench.files import offline
+from elmo_bench.files import offline, scratch_path
 
 log = logging.getLogger(__name__)
 ARCHIVE = "runs.tar.xz"
@@ -49,8 +49,6 @@ class CardLauncher(ProcessLauncher):
 
     def write(self, folder: Path) -> None:
         """Write the folder, replacing an earlier card, unless no run has finished."""
-        from elmo_bench.files import scratch_path
-
         # A run that repeats another has its folder.
         runs = {each.folder: each for each in self.outcomes.values() if each.folder}
         finished = [each for each in runs.values() if each.is_done]

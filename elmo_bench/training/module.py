@@ -74,7 +74,6 @@ class TaskModule(pl.LightningModule):
         self.optimizer, self.scheduler, self.schedule = optimizer, scheduler, schedule
         self.monitor, self.mix_lr = monitor, mix_lr
         self.finetuning = finetuning or FineTuning()
-        self.encoder_groups: list[list[nn.Parameter]] = []  # trained, from the top layer down
         self.metrics: Any = nn.ModuleDict({"dev": metric, "test": metric.clone()})
         self.mean_loss = Mean()  # over the epoch so far
         self.layer_norms = LayerNorms(self.elmo.mixes)
@@ -199,16 +198,15 @@ class TaskModule(pl.LightningModule):
         }
 
     def configure_optimizers(self) -> Any:
-        if self.elmo.finetune and self.elmo.encoder is not None:
-            self.encoder_groups = self.finetuning.groups(self.elmo.encoder)
+        is_tuned = self.elmo.finetune and self.elmo.encoder is not None
+        encoder = self.finetuning.groups(self.elmo.encoder) if is_tuned else []
         logits = [mix.weights for mix in self.elmo.mixes.values()]
-        groups = parameter_groups(self, self.finetuning, self.encoder_groups, logits, self.mix_lr)
+        groups = parameter_groups(self, self.finetuning, encoder, logits, self.mix_lr)
         optimizer = self.optimizer(groups)
         if optimizer.defaults.get("weight_decay"):
             optimizer = self.optimizer([part for group in groups for part in decaying(group)])
         if self.schedule is not None:
-            steps = int(self.trainer.estimated_stepping_batches)
-            scheduler = self.schedule(optimizer, steps)
+            scheduler = self.schedule(optimizer, int(self.trainer.estimated_stepping_batches))
         elif self.scheduler is not None:
             scheduler = self.scheduler(optimizer)
         else:
