@@ -133,11 +133,8 @@ def plain(folder, sentence, pooling, window=None, *, causal=False, t5=False, lea
     tokenizer, model = loaded(folder, t5, **config)
     ids, words = spans(tokenizer, [*lead, *sentence])
     first = words[len(lead)][0]
-    ids, lead, words = (
-        ids[first:],
-        ids[:first],
-        [(i - first, j - first) for i, j in words[len(lead) :]],
-    )
+    words = [(begin - first, end - first) for begin, end in words[len(lead) :]]
+    ids, lead = ids[first:], ids[:first]
     special = tokenizer("a b").input_ids
     inner = tokenizer("a b", add_special_tokens=False).input_ids
     before = next(k for k in range(len(special)) if special[k : k + len(inner)] == inner)

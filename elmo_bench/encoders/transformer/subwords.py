@@ -96,20 +96,20 @@ class Subwords:
     def _numbers(
         self, words: Sequence[str], numbers: dict[str, int], before: str | None
     ) -> Int[np.ndarray, " N"]:
-        """Return the numbers of words, after learning those that are new."""
+        """Return the numbers of words. New ones are tokenised alone; they are entries if they have
+        pieces then.
+        """
         new = {*words}.difference(numbers)
         if new and before is not None and len(self._entries.starts) < MOST:
             numbers.update(dict.fromkeys(new, DOUBT))
-            self._learn([*filter(may_be_alone, new)], numbers, before)
+            alone = [*filter(may_be_alone, new)]
+            encodings = self._encode([before + word for word in alone])
+            pieces = {word: one.ids for word, one in zip(alone, encodings, strict=True) if one.ids}
+            first = len(self._entries.starts)
+            numbers.update(zip(pieces, range(first, first + len(pieces)), strict=True))
+            made = self._made(chain.from_iterable(pieces.values()), [*map(len, pieces.values())])
+            self._entries = self._entries.plus(made)
         return np.fromiter(map(numbers.get, words, repeat(DOUBT)), np.int64, len(words))
-
-    def _learn(self, words: Sequence[str], numbers: dict[str, int], before: str) -> None:
-        """Tokenise each word alone, and give it a number if it has pieces."""
-        encodings = self._encode([before + word for word in words])
-        pieces = {word: one.ids for word, one in zip(words, encodings, strict=True) if one.ids}
-        first, counts = len(self._entries.starts), [*map(len, pieces.values())]
-        numbers.update(zip(pieces, range(first, first + len(pieces)), strict=True))
-        self._entries = self._entries.plus(self._made(chain.from_iterable(pieces.values()), counts))
 
     def _encode(self, texts: Sequence[str]) -> Any:
         """Return the tokenizer's encodings of whole texts."""

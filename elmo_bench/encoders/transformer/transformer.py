@@ -28,10 +28,8 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 # Pieces in a batch, including padding; more are not faster on a CPU.
 BATCH_PIECES, GPU_PIECES = 1024, 8192
 # Parts of a config that change no layer.
-VOLATILE = (
-    *("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"),
-    "use_cache",
-)
+VOLATILE = {"_name_or_path", "transformers_version", "architectures", "use_cache"}
+VOLATILE |= {"dtype", "torch_dtype"}
 
 
 class Transformer(nn.Module):
