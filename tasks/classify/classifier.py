@@ -74,10 +74,9 @@ class Classifier(nn.Module):
         """Return the cross-entropy, or of numbers the squared error, averaged over the batch."""
         if not self.labels:
             return F.mse_loss(scores.squeeze(-1), batch.gold)
-        if self.class_weights is None:
-            return F.cross_entropy(scores, batch.gold)
+        # The mean would divide by the sum of the weights, and so cancel them in a small batch.
         total = F.cross_entropy(scores, batch.gold, self.class_weights, reduction="sum")
-        return total / len(scores)  # the sum of the weights would cancel them in a small batch
+        return total / len(scores)
 
     def decode(self, scores: Float[Tensor, "B K"], batch: Batch) -> list[str] | list[float]:
         """Return the highest-scoring label of each example, or its number."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
+from elmo_bench.files import counted_noun
 from elmo_bench.text import read_objects, tokenize, unescape
 
 from . import examples
@@ -41,7 +42,8 @@ def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
         else:
             yield _example(record, label, source, joint)
     if left_out:
-        log.info("%s: skipped %d pairs without a gold label", path, left_out)
+        pairs = counted_noun(left_out, "pair")
+        log.info("%s: skipped %s without a gold label", path, pairs)
 
 
 def _example(record: dict[str, Any], label: str | None, source: str, joint: bool) -> Example:
