@@ -6,7 +6,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NoReturn, TypeVar
 
-from elmo_bench.files import BOM, LINE_BYTES, opened, parse_json, unpacked_limit
+from elmo_bench.files import BOM, LINE_BYTES, counted_noun, opened, parse_json, unpacked_limit
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -105,9 +105,9 @@ def paired(path: Path, predicted: Sequence[T], examples: Sequence[E]) -> list[tu
     Raises ValueError, with the file, if their numbers differ.
     """
     if len(predicted) != len(examples):
-        raise ValueError(
-            f"{path}: {len(predicted)} predictions, but the gold file has {len(examples)} examples"
-        )
+        came = counted_noun(len(predicted), "prediction")
+        wanted = counted_noun(len(examples), "example")
+        raise ValueError(f"{path}: {came}, but the gold file has {wanted}")
     return list(zip(predicted, examples, strict=True))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_bench.files import BOM
+from elmo_bench.files import BOM, counted_noun
 
 from .lines import decode, read_bytes, refuse_mark
 
@@ -107,8 +107,8 @@ def _parted(line: bytes, width: int, source: str) -> Vector:
             word, more = b" ".join([word, *beginning]), 0
     if more or not fields:
         raise ValueError(
-            f"{source}: a vector of {fields} numbers, but a line must be a word and "
-            f"{width or 'its'} numbers, separated by single spaces or tabs"
+            f"{source}: a vector of {counted_noun(fields, 'number')}, but a line must be a word "
+            f"and {width or 'its'} numbers, separated by single spaces or tabs"
         )
     return Vector(source, decode(word, source), numbers)
 

@@ -160,7 +160,7 @@ def written(tmp_path):
 
 
 MISFITS = [
-    ("ner", "\nBo B-PER B-PER\n", "", "", "1 predictions, but the gold file has 2 examples"),
+    ("ner", "\nBo B-PER B-PER\n", "", "", "1 prediction, but the gold file has 2 examples"),
     ("ner", "runs O O\n", "", ":1", "the sentence 'Ann', but .*gold:1 has 'Ann runs'"),
     ("ner", "runs O O", "runs O B", ":2", "tag 'B', but a tag must be"),
     ("srl", "- * *\nleave", "leave", ":1", "a sentence of 5 words .*, but .*:2 has 6"),
@@ -179,7 +179,7 @@ MISFITS = [
     ("squad", None, "{'a'}", "", "not JSON"),
     ("snli", "\tSnow", "\tRain", ":1", "Rain', but .* and the words of .*gold:1"),
     ("snli", "neutral\tRain", "1\tRain", ":1", "one of contradiction, entailment, neutral, and"),
-    ("sst5", "\n1\t1\tNo queue", "", "", "1 predictions, but the gold file has 2 examples"),
+    ("sst5", "\n1\t1\tNo queue", "", "", "1 prediction, but the gold file has 2 examples"),
     ("sst5", "No queue", "Nobody", ":2", r"Nobody', but .* and the words of .*:2"),
     ("sst5", "1\t1", "1\t7", ":2", r"one of 0, 1, 2, 3, 4, and"),
     ("sst5", "3\t3", "3\tpositive", ":1", "check that task.classes"),  # of task.classes=2
@@ -189,7 +189,7 @@ MISFITS = [
     ("pos", "mill pond", "millpond", ":3", 'a millpond", but .*gold:3 has "It \'s a mill pond'),
     ("pos", "\n\n1\tHush", "\n5\tHush", ":9", "ID '2', but 6 must come next"),
     ("parse", "\tpunct", "\t_", ":10", "column 8, to be learnt, is empty"),
-    ("parse", None, "1\tHush" + "\t0" * 8 + "\n", "", "1 predictions, but the gold file has 2 ex"),
+    ("parse", None, "1\tHush" + "\t0" * 8 + "\n", "", "1 prediction, but the gold file has 2 ex"),
     *((task, None, "", "", "the file is empty") for task in FILES),
 ]
 
@@ -208,7 +208,7 @@ def test_predictions_of_more_examples(written):
         module("srl").read_predictions(path, examples[:4])
     examples, path = written("coref")
     with pytest.raises(
-        ValueError, match=f"^{path}: 2 predictions, but the gold file has 1 examples"
+        ValueError, match=f"^{path}: 2 predictions, but the gold file has 1 example"
     ):
         module("coref").read_predictions(path, examples[:1])
     said = r"are \('nw/owls', 0, \[3, 1\]\), but .*:9 has \('nw/owls', 1, \[1\]\)"
