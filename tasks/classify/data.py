@@ -45,6 +45,8 @@ def read(
     or outside `labels`, a score that is not a finite number, and two columns of one name; and the
     errors of `read_lines`.
     """
+    if label and score:
+        raise ValueError(f"data.columns: an example has label={label} or score={score}, not both")
     kind, gold = ("score", score) if score else ("label", label or "label")
     given = {"text": text or "text", "text2": text2, "group": group, kind: gold}
     columns = {key: column for key, column in given.items() if column}

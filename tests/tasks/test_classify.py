@@ -119,6 +119,7 @@ TSV, CSV, JSONL = (
         ("a.txt", TSV.replace("\t", ","), {}, ":2", "no column text, only label,text"),
         ("a.tsv", TSV, {"text": 2}, "", r"data.columns=\{'text': 2, 'label': 'label'\}, but all"),
         ("a.tsv", TSV, {"text": 9, "label": 1}, ":1", "no column 9, only 1 and 2"),
+        ("a.tsv", TSV, {"score": 2, "label": 1}, "", "has label=1 or score=2, not both"),
         ("a.tsv", TSV, {"score": "label"}, ":2", "score 'a', but a score must be a finite number"),
         *(
             ("a.tsv", TSV + f"{number}\tx\n", {"score": "label", "leave_out": ["a"]}, ":3", "score")
