@@ -33,7 +33,7 @@ class Count(NamedTuple):
 def store_copies() -> int:
     """Tensor copies and waits for a value per batch of a store's build, in the computing thread.
 
-    On a GPU, each of these copies is one to the host.
+    On a GPU, each of these copies is one of layers to the host.
     """
     words = {f"w{number}": number for number in range(1, 100)}
     encoder = WordVectors(words, torch.rand(100, 4))
@@ -49,7 +49,7 @@ def store_copies() -> int:
 
 
 COUNTS: Sequence[Count] = (
-    Count("store: copies to the host a batch of its build", store_copies, 1),
+    Count("store: copies of layers to the host a batch of its build", store_copies, 1),
     Count("biLM on a GPU: operations a time step, both directions, one layer", stacked.step, 8),
     Count("biLM on a GPU: operations a time step with its gradient", stacked.training_step, 9),
     Count("biLM on a GPU: waits for the device between steps, or in a window", stacked.waits, 0),

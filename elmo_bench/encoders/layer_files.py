@@ -139,7 +139,7 @@ def packed_layers(
             lengths = torch.tensor([len(sentences[number]) for number in numbers])
             is_word = torch.arange(vectors.shape[2]) < lengths[:, None]
             packed = pack(vectors[:, is_word], dtype)
-            is_finite = unpack(packed).isfinite().all(-1).all(0).cpu()
+            is_finite = unpack(packed).isfinite().all(-1).all(0).cpu().numpy()
             if not is_finite.all():
                 words = sentences[np.repeat(numbers, lengths)[~is_finite][0]]
                 raise FloatingPointError(
