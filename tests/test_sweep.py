@@ -69,7 +69,7 @@ def sweep(tmp_path, monkeypatch):
         hydra |= {"overrides": {"hydra": [*given]}, "job": {"env_set": {}}}
         settings = {"outputs_dir": str(tmp_path / "outputs"), "resume": resume}
         context = SimpleNamespace(config_loader=SimpleNamespace(load_sweep_config=config))
-        whole = OmegaConf.create({"hydra": hydra, **settings})
+        whole = OmegaConf.create({"hydra": hydra, **settings, "oversubscribe": True})
         made.hydra_context, made.config = context, whole
         made.check()
         jobs = made.launch([[name] for name in codes], 0)
@@ -255,7 +255,7 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd, fork):
 def launcher_of(n_jobs, prefix="", **hydra):
     made = ProcessLauncher(n_jobs, prefix)
     hydra = {"overrides": {"hydra": []}, "sweep": {"dir": "outputs/2026-01-31/12-00"}, **hydra}
-    made.config = OmegaConf.create({"hydra": hydra})
+    made.config = OmegaConf.create({"hydra": hydra, "oversubscribe": True})
     made.check()
     return made
 

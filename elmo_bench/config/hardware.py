@@ -12,6 +12,7 @@ import pytorch_lightning as pl
 import torch
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, ListConfig
+from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.callbacks import (
     Callback,
     EarlyStopping,
@@ -23,7 +24,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench.files import signals
-from elmo_bench.runs.machine import check_slurm_tasks, cores
+from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores
 from elmo_bench.training import AtomicCheckpoints
 
 from .inputs import instantiate
@@ -107,15 +108,17 @@ def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
         # Unmixed layers of an encoder have no gradients.
         built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
     built.strategy.checkpoint_io = AtomicCheckpoints()
-    _check_processes(built)
+    _check_processes(built, cfg.oversubscribe)
     return built
 
 
-def _check_processes(built: pl.Trainer) -> None:
-    """Check the number of SLURM's tasks; processes that it has not started end with this one."""
-    if SLURMEnvironment.detect():
+def _check_processes(built: pl.Trainer, oversubscribe: bool) -> None:
+    """Check the number of the run's processes; those that SLURM has not started end with this."""
+    if SLURMEnvironment.detect():  # it assigns cores to each task
         check_slurm_tasks(built.num_devices, built.num_nodes)
         return
+    if isinstance(built.accelerator, CPUAccelerator) and not oversubscribe:
+        check_cores("trainer.devices", built.num_devices)
     # Lightning's own waits for the other processes, which may wait for this one, and a run that is
     # ended by SIGTERM would pass for one that is done.
     built._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]

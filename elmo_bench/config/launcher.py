@@ -96,6 +96,8 @@ class ProcessLauncher(Launcher):
                 raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
             if not isinstance(self.fork, bool):
                 raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
+            if not (self.asked or self.config.get("oversubscribe")):
+                machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
             if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
                 raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
         except ValueError as error:

@@ -228,6 +228,7 @@ class Run(Section):
     run_dir: Folder | None
     resume: bool
     dry_run: bool | Literal["download"]
+    oversubscribe: bool
     optimizer: None = None
     published: dict = {}
     by_finetune: dict = {}  # what other settings of a recipe refer to

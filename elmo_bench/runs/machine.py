@@ -31,6 +31,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_cores(key: str, processes: int) -> None:
+    """Raise ValueError for more processes than cores: they would be slower than fewer."""
+    if processes > cores():
+        raise ValueError(
+            f"{key}={processes}, but only {cores()} cores are available for these "
+            "processes; oversubscribe=true starts them anyway"
+        )
+
+
 def check_slurm_tasks(devices: int, nodes: int) -> None:
     """Raise ValueError unless `srun` has started as many tasks as the run has devices: it would
     wait forever for missing tasks, or run twice. Lightning itself checks the number per node.

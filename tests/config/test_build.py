@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmo_bench.config import build
+from elmo_bench.config import build, hardware
 from elmo_bench.config.overlap import overlap
 from elmo_bench.config.task_format import task_format
 from elmo_bench.config.word_vectors import read_word_vectors
+from elmo_bench.runs import machine
 from elmo_bench.text import Vocab, joined
 from tests.conftest import composed
 
@@ -55,6 +56,15 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
     settings = [f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}"]
     read_word_vectors(composed("task=sst5", *settings), words)
     assert ("v.txt is lower-cased" in caplog.text) == said
+
+
+def test_more_processes_than_cores(tiny, monkeypatch):
+    monkeypatch.setattr(machine, "cores", lambda: 4)
+    many = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=5"]
+    with pytest.raises(ValueError, match=r"trainer.devices=5, but only 4 cores.*oversubscribe"):
+        hardware.trainer(tiny(*many), [])
+    assert hardware.trainer(tiny(*many, "oversubscribe=true"), []).num_devices == 5
+    assert hardware.trainer(tiny(*many, "trainer.devices=4"), []).num_devices == 4
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
 )
 def test_however_several_processes_are_asked_for(tiny, several, finetune):
     """They expect parameters without gradients: of layers that are not mixed, or not trained yet."""
-    cfg = tiny("trainer=cpu", f"finetune={finetune}", *several)
+    cfg = tiny("trainer=cpu", f"finetune={finetune}", "oversubscribe=true", *several)
     settings = hardware.trainer(cfg, []).strategy._ddp_kwargs
     assert settings.get("find_unused_parameters", False) is (finetune == "full")
 
