@@ -7,6 +7,7 @@ orders are in `_hdf5_layout`.
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -119,6 +120,9 @@ def _file(key: str, path: str | Path | None) -> Path:
 def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32) -> None:
     """Write a biLM atomically, in the format of the suffix, and its `options.json` beside it.
     Raises ValueError for a number that is not finite in `dtype`.
+
+    An `options.json` with the same sizes stays, since it may have more keys, such as the original's
+    settings of training.
     """
     weights = Path(weights)
     stored = {
@@ -126,7 +130,11 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
     }
     check_finite(weights, stored)
     weights.parent.mkdir(parents=True, exist_ok=True)
-    bilm.options.write(weights.parent / "options.json")
+    options, same = weights.parent / "options.json", False
+    with suppress(OSError, ValueError):  # there is none, another file, or one of a killed run
+        same = Options.read(options) == bilm.options
+    if not same:
+        bilm.options.write(options)
     with atomic(weights) as part:
         if weights.suffix == ".safetensors":
             part.write_bytes(to_bytes(stored))  # uses the user's file mode, unlike `save_file`

@@ -72,3 +72,13 @@ def test_the_official_names_and_shapes(tmp_path):
     again = load(tmp_path / "options.json", tmp_path / "weights.hdf5").state_dict()
     shipped = load(MINI / "options.json", MINI / "weights.safetensors").state_dict()
     assert all(torch.equal(again[name], value) for name, value in shipped.items())
+
+
+def test_the_original_s_own_options_stay(fixtures, tmp_path):
+    """Its training's settings are in them, which another program may ask for."""
+    given = (fixtures / "bilm_tf" / "model" / "options.json").read_text()
+    (tmp_path / "options.json").write_text(given)
+    weights = fixtures / "bilm_tf" / "model" / "lm_weights.hdf5"
+    (tmp_path / "lm_weights.hdf5").symlink_to(weights)
+    convert(tmp_path / "lm_weights.hdf5", tmp_path / "w.safetensors")
+    assert (tmp_path / "options.json").read_text() == given
