@@ -33,7 +33,7 @@ class EpochLines(Callback):
         self.earlier = 0.0  # seconds that earlier, killed processes of the run took
         self.start: float | None = None  # start of a run of training batches; None outside them
         self.is_scored = False  # whether dev was scored in this epoch
-        self.lines = Lines()  # progress of this epoch
+        self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
 
     @property
     def total(self) -> float:
@@ -62,6 +62,24 @@ class EpochLines(Callback):
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._pause()
         self.is_scored = True
+        self.lines = Lines()
+
+    def on_test_start(self, *_: Any) -> None:
+        self.lines = Lines()
+
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if trainer.is_global_zero:
+            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
+
+    on_test_batch_end = on_validation_batch_end
 
     def _pause(self) -> None:
         if self.start is not None:
