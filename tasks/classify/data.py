@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from .examples import collate as collate
 from .examples import read_predictions as read_predictions
 from .examples import write as write
 
+log = logging.getLogger(__name__)
 csv.field_size_limit(LINE_BYTES)  # by default, Python reads no cell of more than 131,072 characters
 Column = Text | Count  # a name in the file's first line, or a number from 1 in a file without names
 Row = Mapping[Any, Any]
@@ -55,10 +57,12 @@ def read(
             f"data.columns={columns}, but all must be names, or all numbers in a file without names"
         )
     known, left_out = tuple(map(_written, labels or ())), [*map(_written, leave_out or ())]
+    skipped = 0
     for number, row in _rows(path, columns, pattern, encoding or "utf-8"):
         source = f"{path}:{number}"
         cells = {key: _cell(row, key, column, source) for key, column in columns.items()}
         if _written(cells[kind]) in left_out:
+            skipped += 1
             continue
         sides = [key for key in ("text", "text2") if key in cells]
         texts = tuple(_words(cells[key], source, key, tokenized) for key in sides)
@@ -66,6 +70,8 @@ def read(
         unit = "group" if group else "first text" if text2 else "text"
         cluster = str(cells["group"]) if group else " ".join(texts[0])
         yield Example(texts, found, source, (cluster,), (unit,), joint=joint, known=known)
+    if skipped:
+        log.info("%s: skipped %s (leave_out)", path, counted_noun(skipped, "row"))
 
 
 def _rows(

@@ -78,6 +78,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
             "data.size=2 +trainer.nonsense=3",
             "trainer: Trainer.__init__() got an unexpected keyword",
         ),
+        ("data.size=2 trainer.devices=99 trainer.accelerator=cpu", "but only"),
         pytest.param(
             "data.size=2 trainer=gpu",
             "trainer.accelerator=gpu trainer.devices=1: `CUDAAccelerator` can not run",
