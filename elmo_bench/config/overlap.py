@@ -1,24 +1,20 @@
 """Examples that also stand in the training of a run, or in the text that its encoder has read."""
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from omegaconf import DictConfig
 
 from elmo_bench.files import watched
-from elmo_bench.runs import Overlap, overlap_lines
+from elmo_bench.runs import Overlap
 from elmo_bench.text import texts_of
 from elmo_bench.text.overlap import in_text, in_training
 from elmo_bench.training.data import Example
 
 from . import inputs
 
-log = logging.getLogger(__name__)
-Examples = Mapping[str, Sequence[Example]]  # by split
 
-
-def overlap(cfg: DictConfig, examples: Examples) -> Overlap:
-    """Count the examples that also stand in training, or in the text of `cfg.text`."""
+def overlap(cfg: DictConfig, examples: Mapping[str, Sequence[Example]]) -> Overlap:
+    """Count the examples of splits that also stand in training, or in the text of `cfg.text`."""
     splits = {
         split: [texts_of(example.sentences) for example in part] for split, part in examples.items()
     }
@@ -26,12 +22,4 @@ def overlap(cfg: DictConfig, examples: Examples) -> Overlap:
     if cfg.get("text"):
         text = watched(inputs.sentences(cfg, "train"), "text.files.train, sentences")
         counts["text"], counts["n-grams"] = in_text(splits, text)
-    return counts
-
-
-def logged_overlap(cfg: DictConfig, examples: Examples) -> Overlap:
-    """Count these examples; log how many, if there are any."""
-    counts = overlap(cfg, examples)
-    if lines := overlap_lines(counts):
-        log.info("%s", "; ".join(lines))
     return counts

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import adaptation, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
-from elmo_bench.config.overlap import logged_overlap
+from elmo_bench.config.overlap import overlap
 from elmo_bench.config.task_format import task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
@@ -27,6 +27,7 @@ from elmo_bench.runs import (
     flat_mix,
     goes_on_from,
     is_baseline,
+    overlap_lines,
     reads_apart,
     write_result,
 )
@@ -99,7 +100,9 @@ def _attempt(
     cfg = _seeded(changed)
     parts = build.parts(cfg, inputs.by_split(files))
     parameters = count_parameters(parts.module)
-    overlap = logged_overlap(cfg, parts.data.examples) if is_first() else {}
+    in_others = overlap(cfg, parts.data.examples) if is_first() else {}
+    for line in overlap_lines(in_others):
+        log.info("%s", line)
     parts.module.content = _content(cfg, asked, parts, parameters)
     epoch_lines = EpochLines(f"dev/{cfg.task.monitor}", started)
     last_path = Path(cfg.run_dir, LAST_CHECKPOINT)
@@ -128,7 +131,7 @@ def _attempt(
             epochs=epochs,
             examples_per_second=count * epochs / epoch_lines.seconds,
             device=device_name(parts.module),
-            overlap=overlap,
+            overlap=in_others,
         )
         write_result(result, asked, inputs.choices())
         last_path.unlink(missing_ok=True)

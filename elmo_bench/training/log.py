@@ -62,24 +62,17 @@ class EpochLines(Callback):
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._pause()
         self.is_scored = True
-        self.lines = Lines()
+        self.lines, self.seen = Lines(), 0  # batches of this pass
 
     def on_test_start(self, *_: Any) -> None:
-        self.lines = Lines()
+        self.lines, self.seen = Lines(), 0
 
-    def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_validation_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        self.seen += 1
         if trainer.is_global_zero:
-            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", batch_idx + 1, None)
+            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", self.seen, None)
 
-    on_test_batch_end = on_validation_batch_end
+    on_test_batch_end = on_validation_batch_end  # type: ignore[assignment]
 
     def _pause(self) -> None:
         if self.start is not None:
