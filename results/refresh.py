@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import blocks
 import claims
+import probed
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
@@ -27,6 +28,7 @@ from elmo_bench.files import File, Folder, Positive, Text, write_text
 from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.report.grids import by_cell, titled
+from elmo_bench.report.probes import encoder_title
 from elmo_bench.runs import NOTHING, Key, Run, distinguishing, equal, full_keys, values, where
 
 log = logging.getLogger(__name__)
@@ -237,8 +239,8 @@ def _blocks(
         result[document][CLAIMS] = _markdown(grids, [])
     folder = settings["probes"]
     files = sorted(Path(folder).glob("*.json")) if folder else []  # kept files of job=probe
-    if probes := [reports.read_probe(path) for path in files]:
-        commands = [f"{probe.title}, {probe.corpus}: {probe.command}" for probe in probes]
+    if probes := probed.read(files):
+        commands = [f"{encoder_title(one)}, {one['corpus']}: {one['command']}" for one in probes]
         result[document][PROBES] = _markdown([reports.probes_grid(probes)], commands)
     return result
 

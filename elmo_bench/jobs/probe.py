@@ -17,7 +17,7 @@ from rich.console import Console
 from elmo_bench.config import encoders, hardware, inputs
 from elmo_bench.encoders import probing
 from elmo_bench.files import write_json
-from elmo_bench.report import Terminal, probes_grid, read_probe, typed
+from elmo_bench.report import Terminal, probes_grid, typed
 from elmo_bench.runs import code, hash_files, portable
 
 
@@ -44,7 +44,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         else probing.measure_tags(name, train, test, fit, seeds)
         for name in names
     }
-    content = {
+    content: dict[str, Any] = {
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
         "corpus": str(cfg.data.name),
@@ -54,8 +54,8 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         "properties": measured,
         "command": typed(HydraConfig.get().overrides.task if HydraConfig.initialized() else []),
     }
-    write_json(path := Path(cfg.run_dir, "probe.json"), content | code())
-    Console().print(Terminal(probes_grid([read_probe(path)])))
+    write_json(Path(cfg.run_dir, "probe.json"), content | code())
+    Console().print(Terminal(probes_grid([content])))
     figures = {f"{name}/baseline": each["baseline"]["accuracy"] for name, each in measured.items()}
     for name, probed in measured.items():
         for layer, by_seed in enumerate(probed["layers"]):

@@ -10,7 +10,7 @@ from .comparison import families as families
 from .grid import Grid as Grid
 from .grids import tables as tables
 from .page import as_page as as_page
-from .probes import probes_grid as probes_grid, read_probe as read_probe
+from .probes import probes_grid as probes_grid
 from .provenance import typed as typed
 from .published import stands_in as stands_in
 from .selection import select as select

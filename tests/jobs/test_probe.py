@@ -5,7 +5,6 @@ import json
 import pytest
 
 from elmo_bench.jobs.probe import probe
-from elmo_bench.report import read_probe
 from tests import conftest
 
 
@@ -28,9 +27,9 @@ def test_on_the_sample(config, tmp_path, capsys):
     names = ("pos", "entity", "sense")
     assert set(figures) == {f"{name}/{row}" for name in names for row in ("baseline", 0, 1, 2)}
     assert figures["pos/1"] > figures["pos/baseline"]
-    written = read_probe(tmp_path / "probe.json")
-    assert (written.corpus, written.seeds) == ("sample", [3, 4])
-    pos, _, sense = (written.properties[name] for name in names)
+    written = json.loads((tmp_path / "probe.json").read_text())
+    assert (written["corpus"], written["seeds"]) == ("sample", [3, 4])
+    pos, _, sense = (written["properties"][name] for name in names)
     assert [len(layer["accuracy"]) for layer in (pos["layers"][0], sense["layers"][0])] == [2, 1]
     assert figures["pos/2"] == pytest.approx(sum(pos["layers"][2]["accuracy"]) / 2)
     assert pos["layers"][1]["control"][0] != pos["layers"][1]["control"][1]
