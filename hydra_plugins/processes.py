@@ -1,6 +1,6 @@
-"""The launchers of sweeps, where Hydra looks for plugins: in this package only."""
+"""The launchers and the sweeper of sweeps, where Hydra looks for plugins: in this package only."""
 
-from elmo_bench.config import launcher
+from elmo_bench.config import launcher, tuner
 from elmo_bench.jobs import card
 
 
@@ -10,3 +10,7 @@ class Processes(launcher.ProcessLauncher):
 
 class Cards(card.CardLauncher):
     """The launcher of `job=card`."""
+
+
+class Tuner(tuner.Tuner):
+    """The sweeper of `sweep=tune`."""

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from elmo_bench.cli import is_out_of_memory
 from elmo_bench.jobs.train import train
@@ -187,6 +186,16 @@ def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_succes
     assert not (folder / "error.txt").exists()
 
 
+def kill_sweep(process):
+    """Kill -9 of a sweep and of its runs."""
+    servers = children(process.pid)  # one of them has forked the runs
+    for each in (process.pid, *(run for server in servers for run in children(server))):
+        os.kill(each, signal.SIGKILL)
+    process.join()
+    while any(Path(f"/proc/{server}").exists() for server in servers):  # they have nobody left
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the sweep's processes"
@@ -200,12 +209,7 @@ def test_a_killed_sweep_goes_on(tmp_path):
     killed = forked(*sweep)
     while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.is_alive():
         time.sleep(0.05)
-    servers = children(killed.pid)  # one of them has forked the runs
-    for process in (killed.pid, *(run for server in servers for run in children(server))):
-        os.kill(process, signal.SIGKILL)
-    killed.join()
-    while any(Path(f"/proc/{server}").exists() for server in servers):  # they have nobody left
-        time.sleep(0.05)
+    kill_sweep(killed)
     (finished,) = tmp_path.glob("killed/**/result.json")
     before = finished.stat().st_mtime_ns
     done = run(*sweep)
@@ -285,30 +289,6 @@ def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
     assert done.returncode != 0
     said = (tmp_path / "error.txt").read_text()
     assert said.endswith("ValueError: the second process says why\n")
-
-
-@pytest.mark.slow
-def test_a_search(tmp_path):
-    """Optuna is told the figure on dev, and finds its best where the runs' results have it; one run
-    that fails is passed over.
-    """
-    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    folders = [f"outputs_dir={tmp_path}", f"hydra.sweep.dir={tmp_path}/search"]
-    settings = [*SMALL[1:], "encoder=mini", "fit.max_epochs=1", f"cache_dir={tmp_path}"]
-    settings += ["hydra.sweeper.n_trials=3", "task.optimizer.lr=choice(0.01,0.02,1e30)"]
-    done = run("sweep=optuna", *settings, *folders)
-    assert done.returncode == 0, done.stderr
-    assert len([*tmp_path.glob("search/?/error.txt")]) == 1
-    results = [json.loads(path.read_text()) for path in tmp_path.glob("search/?/result.json")]
-    assert len(results) == 2
-    found = yaml.safe_load((tmp_path / "search" / "optimization_results.yaml").read_text())
-    assert set(found["best_params"]) == {"elmo.dropout", "elmo.l2", "task.optimizer.lr"}
-    rates = {
-        result["metrics"]["dev/f1"]: result["config"]["task"]["optimizer"]["lr"]
-        for result in results
-    }
-    assert found["best_value"] == max(rates)
-    assert found["best_params"]["task.optimizer.lr"] == rates[max(rates)]
 
 
 def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):

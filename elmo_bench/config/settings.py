@@ -231,6 +231,10 @@ class Run(Section):
     oversubscribe: bool
     optimizer: None = None
     published: dict = {}
+    tune: dict[str, Any] = {}
+    budget: Count = 1  # these three with sweep=tune
+    seeds: Count = 1
+    trial: Natural | None = None
     by_finetune: dict = {}  # what other settings of a recipe refer to
     job: dict
     task: Task

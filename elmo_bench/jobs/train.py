@@ -166,7 +166,8 @@ def _measure(
 ) -> dict[str, float]:
     """Return and log the best epoch's figures on dev (`dev/...`) and test (`test/...`).
 
-    Writes the counts of each split, and the predictions for test (for dev without a test file).
+    Writes the counts of each split, and the predictions for test (for dev without a test file). A
+    draw of sweep=tune is not tested.
     Raises ValueError if no epoch was scored on dev.
     """
     if not getattr(trainer.checkpoint_callback, "best_model_path", None):
@@ -177,7 +178,8 @@ def _measure(
         )
     # Loggers must not add the best epoch's figures on dev to the curve.
     loggers, trainer.loggers = trainer.loggers, []
-    splits = ["dev", "test"] if "test" in data.examples else ["dev"]
+    is_tested = "test" in data.examples and cfg.get("trial") is None
+    splits = ["dev", "test"] if is_tested else ["dev"]
     metrics: dict[str, float] = {}
     for split in splits:
         if split == "dev":

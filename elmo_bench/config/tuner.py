@@ -1,0 +1,153 @@
+"""`sweep=tune`: every side of a comparison gets the same number of random draws of settings
+(Bergstra and Bengio 2012), dev chooses one draw of each, and only its runs with fresh seeds are
+tested. `elmo_bench/report/tuning.py` reports what the draws say.
+"""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Override
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import CompactHydraException
+from omegaconf import OmegaConf
+
+from elmo_bench.runs import leaves
+
+from .inputs import quoted
+from .launcher import ProcessLauncher
+
+log = logging.getLogger(__name__)
+SPACES = "interval(LOW,HIGH), tag(log,interval(LOW,HIGH)), choice(A,B) or range(LOW,HIGH)"
+Overrides = Mapping[str, Override]  # by key
+
+
+class Side(NamedTuple):
+    """A side of a comparison: its overrides, and the space of each key that is drawn."""
+
+    overrides: list[str]
+    space: Overrides
+
+    def trial(self, number: int) -> list[str]:
+        """Return the overrides of a draw. What a key gets depends on the key and the number only,
+        not on the side, the budget or the other keys.
+        """
+        return [
+            *self.overrides,
+            *(f"{key}={value(space, f'{key} {number}')}" for key, space in self.space.items()),
+        ]
+
+
+class Tuner(BasicSweeper):
+    """Sweeps over the sides of a command, and over the draws of each.
+
+    A sweep in the command makes sides, unless its key is in the space (the `tune` group) or it is
+    an interval: then it is the space of its key. KEY=VALUE fixes a key.
+    """
+
+    config: Any
+    hydra_context: Any
+    launcher: Any
+
+    def sweep(self, arguments: list[str]) -> list[JobReturn]:
+        """Train the draws of all sides, choose one of each, and train it with fresh seeds.
+
+        Raises CompactHydraException for a wrong command, for a side none of whose draws has a score
+        on dev, and for a run with a fresh seed that failed.
+        """
+        sides = self.sides([*self._parse_config(), *arguments])
+        if not isinstance(self.launcher, ProcessLauncher):
+            raise CompactHydraException("hydra/launcher, but sweep=tune starts its runs itself")
+        config, *_ = self.launcher.composed([side.trial(0) for side in sides])
+        said = "%d sides, %d draws each with seed %d, then %d other seeds of the best on dev"
+        log.info(said, len(sides), config.budget, config.seed, config.seeds)
+        draws, fresh = range(config.budget), range(config.seed + 1, config.seed + 1 + config.seeds)
+        trials = [[*side.trial(number), f"trial={number}"] for number in draws for side in sides]
+        returned, runs = self.launcher.launch(trials, 0), list[list[str]]()
+        for first, side in enumerate(sides):
+            chosen = side.trial(best(side, returned[first :: len(sides)]))
+            runs += [[*chosen, f"seed={seed}"] for seed in fresh]
+        last = self.launcher.launch(runs, len(trials))
+        for each in last:
+            _ = each.return_value  # raises what a run raised
+        return [*returned, *last]
+
+    def sides(self, arguments: Sequence[str]) -> list[Side]:
+        """Return the sides of a command; raises CompactHydraException for a wrong space."""
+        given = {each.get_key_element(): each for each in self._parsed(arguments)}
+        if "seed" in given and given["seed"].is_sweep_override():
+            said = "but all draws have one seed; seeds=5 is the number of runs of the choice"
+            raise CompactHydraException(f"{given['seed'].input_line}, {said}")
+        sides = {key: each for key, each in given.items() if not each.is_interval_sweep()}
+        drawn = {key for space in self._spaces(sides) for key in space}
+        sides = {
+            key: each
+            for key, each in sides.items()
+            if not (each.is_sweep_override() and key in drawn)
+        }
+        typed = {key: each for key, each in given.items() if key not in sides}
+        # In the settings of the runs, where a report looks for the space.
+        kept = [f"++tune.{key}={quoted(each.get_value_string())}" for key, each in typed.items()]
+        spaces = [
+            {key: each for key, each in (space | typed).items() if key not in sides}
+            for space in self._spaces(sides)
+        ]
+        return [
+            Side([*overrides, *kept], space)
+            for overrides, space in zip(self._split(sides), spaces, strict=True)
+        ]
+
+    def _split(self, sides: Overrides) -> list[list[str]]:
+        """Return the overrides of each combination of values."""
+        return self.split_arguments([*sides.values()], None)[0]
+
+    def _spaces(self, sides: Overrides) -> list[dict[str, Override]]:
+        """Return the space of each combination of values, as its config has it."""
+        load, spaces = self.hydra_context.config_loader.load_sweep_config, []
+        for overrides in self._split(sides):
+            config: Any = OmegaConf.to_container(load(self.config, overrides))
+            texts = dict(leaves(config.get("tune") or {}))
+            parsed = self._parsed([f"{key}={text}" for key, text in texts.items()])
+            spaces.append(dict(zip(texts, parsed, strict=True)))
+        return spaces
+
+    def _parsed(self, lines: Sequence[str]) -> list[Override]:
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        return parser.parse_overrides([*lines])
+
+
+def value(space: Override, draw: str) -> str:
+    """Return a value from a space, the same for the same draw, as an override has it."""
+    share = random.Random(draw).random()
+    if space.is_discrete_sweep():
+        values = [*space.sweep_string_iterator()]
+        return values[int(share * len(values))]
+    sweep = space.value()
+    if not isinstance(sweep, IntervalSweep):
+        raise CompactHydraException(f"tune: {space.input_line}, but it must be {SPACES}")
+    low, high, is_log = sweep.start or 0.0, sweep.end or 0.0, "log" in sweep.tags
+    if not low < high or (is_log and low <= 0):
+        raise CompactHydraException(f"tune: {space.input_line}: LOW < HIGH, and 0 < LOW with log")
+    if is_log:
+        return f"{low * (high / low) ** share:.3g}"
+    return f"{low + (high - low) * share:.3g}"
+
+
+def best(side: Side, trials: Sequence[JobReturn]) -> int:
+    """Return the number of the draw with the best score on dev, and log it."""
+    scores = {
+        number: each.return_value
+        for number, each in enumerate(trials)
+        if each.status == JobStatus.COMPLETED and each.return_value is not None
+    }
+    name = " ".join(side.overrides)
+    if not scores:
+        raise CompactHydraException(f"{name}: none of its {len(trials)} draws has a score on dev")
+    number = max(scores, key=scores.__getitem__)
+    settings = " ".join(side.trial(number)[len(side.overrides) :])
+    said = "%s: draw %d of %d is the best on dev, with %.2f: %s"
+    log.info(said, name, number, len(trials), 100 * scores[number], settings)
+    return number

@@ -1,0 +1,115 @@
+"""`sweep=tune`: equal numbers of draws of each side, dev chooses, fresh seeds are tested."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import CompactHydraException
+from omegaconf import OmegaConf
+
+from elmo_bench import CONF
+from elmo_bench.config.check import faults
+from elmo_bench.config.tuner import Side, value
+from tests.conftest import composed
+from tests.test_run import SMALL, forked, kill_sweep, run
+
+SPACES = sorted(path.stem for path in CONF.glob("tune/*.yaml"))
+
+
+def spaces(texts):
+    lines = [f"{key}={text}" for key, text in texts.items()]
+    return dict(zip(texts, OverridesParser.create().parse_overrides(lines), strict=True))
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_every_space(name):
+    """What is drawn from it are settings, in their range."""
+    options = [f"task={name}", "data=sample"]
+    if name == "bert":
+        options = ["experiment=bert/classify", "encoder=bert_base", "data=cola"]
+    space = OmegaConf.load(CONF / "tune" / f"{name}.yaml")
+    side = Side([*options, "run_dir=here"], spaces(space))
+    for number in range(4):
+        assert faults(composed(*side.trial(number), whole=True)) == []
+
+
+def test_draws():
+    """They fill a space evenly, and depend on nothing but the key and the number."""
+    space = spaces(
+        {"a": "interval(2, 4)", "b": "tag(log, interval(1e-4, 1))", "c": "choice([1,2],x)"}
+    )
+    draws = [Side([], space).trial(number) for number in range(400)]
+    a, b, c = ([each[k].partition("=")[2] for each in draws] for k in range(3))
+    quarters = [sum(low <= float(x) < low + 0.5 for x in a) for low in (2, 2.5, 3, 3.5)]
+    decades = [sum(10**e <= float(x) < 10 ** (e + 1) for x in b) for e in (-4, -3, -2, -1)]
+    assert quarters == pytest.approx([100] * 4, abs=30)
+    assert decades == pytest.approx([100] * 4, abs=30)
+    assert c.count("x") == pytest.approx(200, abs=45)
+    assert c.count("x") + c.count("[1,2]") == 400
+    other = Side(["task=srl"], {"b": space["b"]})
+    assert [other.trial(number)[1] for number in range(400)] == [each[1] for each in draws]
+
+
+@pytest.mark.parametrize("text", ["interval(2, 1)", "tag(log, interval(0, 1))", "0.5"])
+def test_what_is_no_space(text):
+    with pytest.raises(CompactHydraException, match=r"tune: a=.*(LOW < HIGH|must be interval)"):
+        value(spaces({"a": text})["a"], "")
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("seed=1,2", "seed=1,2, but all draws have one seed; seeds=5 is"),
+        ("budget=0", "budget=0, but it must be greater than or equal to 1"),
+        ("++tune.rnn.dropout=0.3", "tune: rnn.dropout=0.3, but it must be interval(LOW,HIGH)"),
+    ],
+)
+def test_wrong_commands(argument, said):
+    done = run("sweep=tune", "--dry-run", argument)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(
+    not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the sweep's processes"
+)
+def test_tuning(tmp_path):
+    """Both sides get the same draws, which are not tested; one that fails is passed over; the best
+    on dev is trained with fresh seeds and tested. Killed and given again, it goes on.
+    """
+    command = ["sweep=tune", *SMALL[1:], "encoder=none,mini", "fit.max_epochs=1", "budget=3"]
+    command += ["task.optimizer.lr=choice(1e30,0.01)", "seeds=2", "resume=true"]
+    command += [f"outputs_dir={tmp_path}", f"cache_dir={tmp_path}"]
+    killed = forked(*command, f"hydra.sweep.dir={tmp_path}/killed")
+    while not (first := [*tmp_path.glob("killed/*/result.json")]):
+        assert killed.is_alive()
+        time.sleep(0.01)
+    kill_sweep(killed)
+    written = first[0].stat().st_mtime_ns
+    done = run(*command, f"hydra.sweep.dir={tmp_path}/again")
+    assert done.returncode == 0, done.stderr
+    assert first[0].stat().st_mtime_ns == written
+    sides = [tuned(tmp_path, encoder) for encoder in ("none", "mini")]
+    assert sides[0] == sides[1] == {1: 0.01, 2: 0.01}
+
+
+def tuned(folder, encoder):
+    """Check the runs of a side; return the learning rate of each draw that has a score."""
+    results = [json.loads(path.read_text()) for path in folder.glob("*/*/result.json")]
+    ours = [each for each in results if each["config"]["encoder"]["name"] == encoder]
+    trials = {each["config"]["trial"]: each for each in ours if each["config"]["trial"] is not None}
+    last = [each for each in ours if each["config"]["trial"] is None]
+    assert len(ours) == len(trials) + len(last)
+    assert not [key for each in trials.values() for key in each["metrics"] if "test/" in key]
+    best = max(sorted(trials), key=lambda number: trials[number]["metrics"]["dev/f1"])
+    drawn = [*OmegaConf.load(CONF / "tune" / "ner.yaml")]
+    assert sorted(each["seed"] for each in last) == [2, 3]
+    for each in last:
+        assert "test/f1" in each["metrics"]
+        chosen, theirs = (OmegaConf.create(one["config"]) for one in (each, trials[best]))
+        select = OmegaConf.select
+        assert [select(chosen, key) for key in drawn] == [select(theirs, key) for key in drawn]
+    return {n: trials[n]["config"]["task"]["optimizer"]["lr"] for n in sorted(trials)}
