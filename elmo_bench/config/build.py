@@ -14,12 +14,13 @@ import torch
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.elmo import Elmo, FineTuning
+from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
 from elmo_bench.nn import Backbone
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
+from elmo_bench.training.optim import FineTuning
 
 from . import hardware, inputs
 from .encoders import encoder_or_none, is_pretrained

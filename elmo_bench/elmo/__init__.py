@@ -1,5 +1,4 @@
 from .elmo import Elmo, ElmoVectors, Layers
-from .finetune import FineTuning
 from .mix import ScalarMix
 
-__all__ = ["Elmo", "ElmoVectors", "FineTuning", "Layers", "ScalarMix"]
+__all__ = ["Elmo", "ElmoVectors", "Layers", "ScalarMix"]

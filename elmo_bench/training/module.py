@@ -11,13 +11,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from elmo_bench.elmo import FineTuning
 from elmo_bench.runs import Mix, flat_mix
 
 from .data import Numbered
 from .layer_norms import LayerNorms
 from .metrics import Mean
-from .optim import decaying, parameter_groups
+from .optim import FineTuning, decaying, parameter_groups
 from .parts import BatchParts, decoded
 from .processes import of_all, rank
 
@@ -198,10 +197,7 @@ class TaskModule(pl.LightningModule):
         }
 
     def configure_optimizers(self) -> Any:
-        is_tuned = self.elmo.finetune and self.elmo.encoder is not None
-        encoder = self.finetuning.groups(self.elmo.encoder) if is_tuned else []
-        logits = [mix.weights for mix in self.elmo.mixes.values()]
-        groups = parameter_groups(self, self.finetuning, encoder, logits, self.mix_lr)
+        groups = parameter_groups(self, self.elmo, self.finetuning, self.mix_lr)
         optimizer = self.optimizer(groups)
         if optimizer.defaults.get("weight_decay"):
             optimizer = self.optimizer([part for group in groups for part in decaying(group)])

@@ -1,9 +1,9 @@
-"""What the optimizer trains at which rate: parameter groups, a schedule of the learning rate, as
-a factor of each group's own rate, and an exponential moving average of the weights.
+"""What the optimizer trains at which rate: parameter groups, also of an encoder; a schedule of the
+learning rate, as a factor of each group's own; an exponential moving average of the weights.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
@@ -15,25 +15,55 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from elmo_bench.elmo import FineTuning
-from elmo_bench.files import Dropout
+from elmo_bench.files import Dropout, NotNegative, Share
 
 CURRENT = "current_weights"  # checkpoint key of the weights to resume training with
 
 
+@dataclass(frozen=True)
+class FineTuning:
+    """The learning rate of each parameter group of an encoder: `lr` for the top group, and for each
+    lower group that of the group above it times `lr_decay` (Howard and Ruder 2018, section 3.2).
+    """
+
+    lr: NotNegative = 1e-4
+    lr_decay: Share = 1.0
+
+    def groups(self, encoder: Any) -> list[list[nn.Parameter]]:
+        """Return the trainable parameter groups of an encoder, from the top group down; with LoRA,
+        only the adapters.
+
+        Raises ValueError if the groups do not contain each parameter of the encoder exactly once.
+        """
+        groups = encoder.parameter_groups()
+        count, names = sum(map(len, groups)), {p: name for name, p in encoder.named_parameters()}
+        grouped = {parameter for group in groups for parameter in group}
+        if count != len(grouped) or grouped != names.keys():
+            left_out = sorted(name for p, name in names.items() if p not in grouped)
+            raise ValueError(
+                f"{type(encoder).__name__}.parameter_groups() has {count} parameters, but it must "
+                f"have all {len(names)} of the encoder, each once; it lacks "
+                f"{', '.join(left_out[:3]) or 'none'}"
+            )
+        trained = [[p for p in group if p.requires_grad] for group in groups]
+        return [group for group in trained if group]
+
+    def lrs(self, count: int) -> list[int | float]:
+        """Return the learning rates of `count` groups, from the top one down."""
+        return [self.lr * self.lr_decay**below for below in range(count)]
+
+
 def parameter_groups(
-    module: nn.Module,
-    finetuning: FineTuning,
-    encoder: Sequence[Sequence[nn.Parameter]],
-    logits: Collection[nn.Parameter] = (),
-    mix_lr: float | None = None,
+    module: nn.Module, elmo: Any, finetuning: FineTuning, mix_lr: float | None = None
 ) -> list[dict[str, Any]]:
     """Return the trained parameters of a module: the task's own; the groups of its encoder from the
     top down, each with its learning rate; and the mixes' logits if `mix_lr` is given.
     """
+    is_tuned = elmo.finetune and elmo.encoder is not None
+    encoder = finetuning.groups(elmo.encoder) if is_tuned else []
     lrs = finetuning.lrs(len(encoder))
     rates = {p: lr for group, lr in zip(encoder, lrs, strict=True) for p in group}
-    apart = set(logits) if mix_lr is not None else set()
+    apart = {mix.weights for mix in elmo.mixes.values()} if mix_lr is not None else set()
     trained = [p for p in module.parameters() if p.requires_grad]
     own = [p for p in trained if p not in apart and p not in rates]
     groups: list[dict[str, Any]] = [{"params": own, "name": "model"}]

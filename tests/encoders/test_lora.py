@@ -5,10 +5,10 @@ import sys
 import pytest
 import torch
 
-from elmo_bench.elmo import FineTuning
 from elmo_bench.encoders import add_adapters
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.encoders.transformer import Transformer
+from elmo_bench.training.optim import FineTuning
 from tests.encoders import tiny as models
 
 SENTENCES = [["Ann", "runs"], ["No", "one", "slept"]]

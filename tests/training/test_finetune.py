@@ -3,8 +3,8 @@
 import pytest
 from torch import nn
 
-from elmo_bench.elmo import FineTuning
 from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.training.optim import FineTuning
 
 TINY = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)), num_layers=3)
 
