@@ -4,7 +4,9 @@ Axes: L layers, B sentences of a batch, T tokens of a sentence, D encoder.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -27,14 +29,40 @@ def batches(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterato
     >>> list(batches([3, 1, 90, 2], batch_tokens=12))
     [[1, 3], [0], [2]]
     """
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda number: lengths[number]):
-        if batch and (len(batch) + 1) * (lengths[number] + 2) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
+    numbers = sorted(range(len(lengths)), key=lambda number: lengths[number])
+    rest = iter(numbers)
+    for size in batch_sizes([lengths[number] + 2 for number in numbers], tokens=batch_tokens):
+        yield [*islice(rest, size)]
+
+
+def batch_sizes(
+    lengths: Sequence[int | float],
+    *,
+    most: int | float = math.inf,
+    tokens: int | None = None,
+    scores: int | None = None,
+) -> list[int]:
+    """Return the sizes of batches of examples sorted by length, each padded to its longest example.
+
+    >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
+    ([3, 3], [3, 1, 1, 1])
+    """
+    sizes: list[int] = []
+    for length in lengths:
+        size = sizes[-1] + 1 if sizes else 1
+        too_many_tokens = tokens and size * length > tokens
+        too_many_scores = scores and size * length**2 > scores
+        if not sizes or size > most or too_many_tokens or too_many_scores:
+            sizes.append(1)
+        else:
+            sizes[-1] = size
+    return sizes
+
+
+def parted(numbers: list[int], parts: int) -> list[list[int]]:
+    """Split a batch into parts of equal size, but for the last; at most one for each item."""
+    size = -(-len(numbers) // parts)
+    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
 
 
 def encode(
@@ -103,17 +131,11 @@ def encode_batches(
                     raise
                 batch_tokens //= 2
                 log.warning("too little memory: the encoder reads %d tokens a batch", batch_tokens)
-                left = [half for each in left for half in _halves(each)]
+                left = [half for each in left for half in reversed(parted(each, 2))]
                 continue
             yield left.pop(), vectors
     finally:
         encoder.train(training)
-
-
-def _halves(numbers: list[int]) -> list[list[int]]:
-    """Return the halves of a batch, the last first; one sentence is a batch of its own."""
-    middle = (len(numbers) + 1) // 2
-    return [half for half in (numbers[middle:], numbers[:middle]) if half]
 
 
 def forget_words(encoder: Any) -> None:

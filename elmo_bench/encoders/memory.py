@@ -20,8 +20,7 @@ from elmo_bench.text import Sentences
 
 from .layer_files import packed_layers, row_bytes, unpack
 from .static import Rows
-from .store import SHARE, word_rows
-from .store_build import ordered
+from .store import SHARE, ordered, word_rows
 
 
 class LayerMemory:

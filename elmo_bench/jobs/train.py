@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import adaptation, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
-from elmo_bench.config.overlap import overlap
 from elmo_bench.config.task_format import task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
@@ -100,7 +99,7 @@ def _attempt(
     cfg = _seeded(changed)
     parts = build.parts(cfg, inputs.by_split(files))
     parameters = count_parameters(parts.module)
-    in_others = overlap(cfg, parts.data.examples) if is_first() else {}
+    in_others = build.overlap(cfg, parts.data.examples) if is_first() else {}
     for line in overlap_lines(in_others):
         log.info("%s", line)
     parts.module.content = _content(cfg, asked, parts, parameters)

@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
+from elmo_bench.encoders import batch_sizes
+
 from .processes import rank
 
 LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
@@ -46,7 +48,7 @@ class LengthBatches(Sampler[list[int]]):
         # The greatest length at each position of the order, given the noise.
         stray = 1.0 if shuffle_seed is None else (1 + LENGTH_NOISE) / (1 - LENGTH_NOISE)
         longest = [stray * length for length in sorted(lengths)]
-        self.sizes = batch_sizes(longest, batch_size, batch_tokens, batch_scores)
+        self.sizes = batch_sizes(longest, most=batch_size, tokens=batch_tokens, scores=batch_scores)
 
     def __iter__(self) -> Iterator[list[int]]:
         shuffled = self.shuffle_seed is not None
@@ -67,26 +69,6 @@ class LengthBatches(Sampler[list[int]]):
         if self.shuffle_seed is not None:
             return -(-len(self.sizes) // self.world)
         return len(range(self.rank, len(self.sizes), self.world))
-
-
-def batch_sizes(
-    lengths: Sequence[int | float], most: int, tokens: int | None = None, scores: int | None = None
-) -> list[int]:
-    """Return the sizes of batches of examples sorted by length, each padded to its longest example.
-
-    >>> batch_sizes([1, 1, 1, 2, 5, 9], most=3), batch_sizes([1, 1, 1, 2, 5, 9], most=3, tokens=6)
-    ([3, 3], [3, 1, 1, 1])
-    """
-    sizes: list[int] = []
-    for length in lengths:
-        size = sizes[-1] + 1 if sizes else 1
-        too_many_tokens = tokens and size * length > tokens
-        too_many_scores = scores and size * length**2 > scores
-        if not sizes or size > most or too_many_tokens or too_many_scores:
-            sizes.append(1)
-        else:
-            sizes[-1] = size
-    return sizes
 
 
 class Loader(DataLoader):

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Shaped
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import one_hot
 from torchmetrics import Metric
@@ -245,7 +246,8 @@ class Correlations(Metric):
         """Return the moments of each example for all scores."""
         y, x = (torch.tensor([*side], dtype=torch.double) for side in (predicted, gold))
         # Moments of numbers far from 0 lose digits; gold's first number is the same for all runs.
-        sides = {"pearson": (x - x[:1], y - x[:1]), "spearman": (_ranks(x), _ranks(y))}
+        of_x, of_y = torch.from_numpy(rankdata([x, y], axis=1))  # equal numbers have their mean
+        sides = {"pearson": (x - x[:1], y - x[:1]), "spearman": (of_x, of_y)}
         rows = {
             name: torch.stack([x**0, x, y, x * x, y * y, x * y], -1)[:, None]
             for name, (x, y) in sides.items()
@@ -259,12 +261,6 @@ class Correlations(Metric):
         """
         pairs = dim_zero_cat(self.pairs) if len(self.pairs) else torch.zeros(1, 2)
         return _scores(self.by_example(*pairs.T.tolist()))
-
-
-def _ranks(values: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """Return ranks from 1, equal values having their mean."""
-    _, groups, sizes = values.unique(return_inverse=True, return_counts=True)
-    return (sizes.cumsum(0) - (sizes - 1) / 2)[groups].double()
 
 
 def _scores(rows: ByExample) -> dict[str, Tensor]:

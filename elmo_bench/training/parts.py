@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from elmo_bench.encoders import parted
 from elmo_bench.files import counted_noun
 
 from .data import Numbered
@@ -36,7 +37,7 @@ class BatchParts:
     def first_loss(self, module: Any, numbered: Numbered) -> Tensor:
         """Return what the first part of a batch adds to its loss."""
         self.count, self.losses = len(numbered.numbers), []
-        first, *self.further = _split(numbered.numbers, self.number)
+        first, *self.further = parted(numbered.numbers, self.number)
         part = _batch(module.trainer, "train", first) if self.further else numbered
         return self._loss(module.model, part)
 
@@ -85,7 +86,7 @@ def decoded(module: Any, numbered: Numbered, split: str) -> list:
         if len(numbered.numbers) == 1:
             raise
     module.layer_norms.read.clear()
-    halves = (_batch(module.trainer, split, half) for half in _split(numbered.numbers, 2))
+    halves = (_batch(module.trainer, split, half) for half in parted(numbered.numbers, 2))
     return [each for half in halves for each in decoded(module, half, split)]
 
 
@@ -93,9 +94,3 @@ def _batch(trainer: Any, split: str, numbers: list[int]) -> Numbered:
     """Return a batch of these examples, as the loader and Lightning make it."""
     batch = trainer.precision_plugin.convert_input(trainer.datamodule.batch(split, numbers))
     return trainer.strategy.batch_to_device(batch)
-
-
-def _split(numbers: list[int], parts: int) -> list[list[int]]:
-    """Split a batch into parts of equal size, but for the last; at most one for each example."""
-    size = -(-len(numbers) // parts)
-    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
