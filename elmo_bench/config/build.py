@@ -1,11 +1,10 @@
 """From a config to the parts of a run, in the order in which they are built: the mixes over the
-encoder, data, vocabulary, model, module; then the layer store, and what data have in common.
+encoder, data, vocabulary, model, module; then the layer store.
 """
 
 import inspect
-import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,21 +16,16 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
-from elmo_bench.files import watched
 from elmo_bench.nn import Backbone
-from elmo_bench.runs import Overlap
-from elmo_bench.text import Vocab, forms, read_vectors, texts_of
-from elmo_bench.text.overlap import in_text, in_training
+from elmo_bench.text import Vocab
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import FineTuning
 
 from . import hardware, inputs
 from .encoders import encoder_or_none, is_pretrained
-from .inputs import instantiate
+from .inputs import instantiate, read_word_vectors
 from .task_format import reader, task_format
-
-log = logging.getLogger(__name__)
 
 
 class Parts(NamedTuple):
@@ -112,43 +106,6 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
     return built, word_vectors
 
 
-def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
-    """Read the vectors of some words from the files of `vocab.vectors`; empty without files.
-
-    Those of several files are concatenated, with 0 if a file lacks the word;
-    `vocab.unit_vectors` first scales each file's vectors to length 1.
-    """
-    lowercase, files = cfg.vocab.lowercase, inputs.checked_vector_files(cfg)
-    wanted = {form for word in words for form in forms(word, lowercase)}
-    parts = []
-    for path in files:
-        watch = partial(watched, description="vocab.vectors, lines")  # maybe millions
-        rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
-        parts.append((rows, table))
-        if not rows:
-            raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
-        if lowercase is False and is_lower(rows) and not is_lower(wanted):
-            log.warning(
-                "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
-                "vocab.lowercase=fallback looks them up in lower case",
-                path,
-            )
-    unit = cfg.vocab.get("unit_vectors", False)
-
-    def vector(word: str) -> np.ndarray:
-        own = [table[rows.get(word, 0)] for rows, table in parts]
-        return np.concatenate([x / (np.linalg.norm(x) or 1) if unit else x for x in own])
-
-    return {
-        word: vector(word) for word in dict.fromkeys(word for rows, _ in parts for word in rows)
-    }
-
-
-def is_lower(words: Iterable[str]) -> bool:
-    """Whether no word has a capital letter."""
-    return all(word == word.lower() for word in words)
-
-
 def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
     """Build the task's model on its backbone."""
     embed = instantiate(_accepted(cfg.embed))(vocab=vocab, vectors=vectors)
@@ -224,15 +181,3 @@ def is_stored(mode: str, elmo: Elmo) -> bool:
     """Whether layers are stored: those of a frozen encoder that is not a table of vectors."""
     is_static = getattr(elmo.encoder, "is_static", False)
     return bool(elmo.mixes) and not (mode == "off" or elmo.finetune or is_static)
-
-
-def overlap(cfg: DictConfig, examples: Mapping[str, Sequence[Example]]) -> Overlap:
-    """Count the examples of splits that also stand in training, or in the text of `cfg.text`."""
-    splits = {
-        split: [texts_of(example.sentences) for example in part] for split, part in examples.items()
-    }
-    counts = {"training": in_training(splits)}
-    if cfg.get("text"):
-        text = watched(inputs.sentences(cfg, "train"), "text.files.train, sentences")
-        counts["text"], counts["n-grams"] = in_text(splits, text)
-    return counts

@@ -165,7 +165,7 @@ def extend(
     words, known = {word for sentence in sentences for word in sentence}, set(vocab.words)
     if files and {form for word in words for form in forms(word, vocab.lowercase)} - known:
         # Training words too: a file without any is a different one.
-        vectors = build.read_word_vectors(cfg, known | words)
+        vectors = inputs.read_word_vectors(cfg, known | words)
         if new := {form: vector for form, vector in vectors.items() if form not in known}:
             vocab.extend(new)
             module.model.backbone.embed.extend(new)

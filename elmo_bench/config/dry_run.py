@@ -88,7 +88,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     held_out = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
     found = {split: f"data.files.{split}={path}" for split, path in files.items()}
     said = [f"{found.get(split, held_out)}: {n:,} examples" for split, n in counts.items()]
-    said += overlap_lines(build.overlap(cfg, data.examples))
+    said += overlap_lines(inputs.overlap(cfg, data.examples))
     for file in inputs.checked_vector_files(cfg):
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")

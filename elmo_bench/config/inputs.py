@@ -1,23 +1,36 @@
-"""Which files a run reads, and whether an earlier run is the same.
+"""Which files a run reads, the word vectors in them, and what they have in common; whether an
+earlier run is the same.
 
 Importing this is cheap: a sweep asks it for every run that it may leave out.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import hydra.utils
+import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import corpus as find
-from elmo_bench.runs import finished, hash_files, identity_of, key_of, read_run, unfinished
-from elmo_bench.text import read_text, text_files
+from elmo_bench.files import watched
+from elmo_bench.runs import (
+    Overlap,
+    finished,
+    hash_files,
+    identity_of,
+    key_of,
+    read_run,
+    unfinished,
+)
+from elmo_bench.text import forms, read_text, read_vectors, text_files, texts_of
+from elmo_bench.text.overlap import in_text, in_training
 
 log = logging.getLogger(__name__)
 SPLITS = ("train", "dev", "test")
@@ -96,6 +109,43 @@ def checked_vector_files(cfg: DictConfig) -> list[str]:
 
 def _is_file(path: str) -> bool:
     return Path(path).expanduser().is_file()
+
+
+def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
+    """Read the vectors of some words from the files of `vocab.vectors`; empty without files.
+
+    Those of several files are concatenated, with 0 if a file lacks the word;
+    `vocab.unit_vectors` first scales each file's vectors to length 1.
+    """
+    lowercase, files = cfg.vocab.lowercase, checked_vector_files(cfg)
+    wanted = {form for word in words for form in forms(word, lowercase)}
+    parts = []
+    for path in files:
+        watch = partial(watched, description="vocab.vectors, lines")  # maybe millions
+        rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
+        parts.append((rows, table))
+        if not rows:
+            raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
+        if lowercase is False and is_lower(rows) and not is_lower(wanted):
+            log.warning(
+                "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
+                "vocab.lowercase=fallback looks them up in lower case",
+                path,
+            )
+    unit = cfg.vocab.get("unit_vectors", False)
+
+    def vector(word: str) -> np.ndarray:
+        own = [table[rows.get(word, 0)] for rows, table in parts]
+        return np.concatenate([x / (np.linalg.norm(x) or 1) if unit else x for x in own])
+
+    return {
+        word: vector(word) for word in dict.fromkeys(word for rows, _ in parts for word in rows)
+    }
+
+
+def is_lower(words: Iterable[str]) -> bool:
+    """Whether no word has a capital letter."""
+    return all(word == word.lower() for word in words)
 
 
 def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
@@ -185,6 +235,18 @@ def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
         raise ValueError(f"text.files.{split}={pattern} contains only blank lines")
     yield first
     yield from found
+
+
+def overlap(cfg: DictConfig, examples: Mapping[str, Sequence[Any]]) -> Overlap:
+    """Count the examples of splits that also stand in training, or in the text of `cfg.text`."""
+    splits = {
+        split: [texts_of(example.sentences) for example in part] for split, part in examples.items()
+    }
+    counts = {"training": in_training(splits)}
+    if cfg.get("text"):
+        text = watched(sentences(cfg, "train"), "text.files.train, sentences")
+        counts["text"], counts["n-grams"] = in_text(splits, text)
+    return counts
 
 
 def composition(cfg: DictConfig) -> Any:

@@ -11,6 +11,10 @@ from .encode import (
 from .layer_files import row_bytes as row_bytes
 from .load import load_encoder as load_encoder
 from .lora import add_adapters as add_adapters
-from .memory import LayerMemory as LayerMemory, check_room as check_room
-from .store import LayerStore as LayerStore, build_store as build_store
+from .store import LayerStore as LayerStore
+from .store_build import (
+    LayerMemory as LayerMemory,
+    build_store as build_store,
+    check_room as check_room,
+)
 from .tensors import read_tensors as read_tensors

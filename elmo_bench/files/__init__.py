@@ -23,16 +23,18 @@ from .download import (
     offline as offline,
 )
 from .files import (
+    alone as alone,
     atomic as atomic,
     find_files as find_files,
     hold as hold,
+    is_taken as is_taken,
     remove_scratch as remove_scratch,
     remove_unheld as remove_unheld,
     scratch_path as scratch_path,
+    sole as sole,
     write_json as write_json,
     write_text as write_text,
 )
-from .locks import alone as alone, is_taken as is_taken, sole as sole
 from .overwrite import (
     begins as begins,
     check_bilm_folder as check_bilm_folder,

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from .files import atomic
-from .locks import alone
+from .files import alone, atomic
 
 log = logging.getLogger(__name__)
 _offline = ContextVar("_offline", default=False)

@@ -99,7 +99,7 @@ def _attempt(
     cfg = _seeded(changed)
     parts = build.parts(cfg, inputs.by_split(files))
     parameters = count_parameters(parts.module)
-    in_others = build.overlap(cfg, parts.data.examples) if is_first() else {}
+    in_others = inputs.overlap(cfg, parts.data.examples) if is_first() else {}
     for line in overlap_lines(in_others):
         log.info("%s", line)
     parts.module.content = _content(cfg, asked, parts, parameters)

@@ -3,7 +3,7 @@
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -11,8 +11,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from elmo_bench.encoders import batch_sizes
 
-from .processes import rank
-
+T = TypeVar("T")
 LENGTH_NOISE = 0.1  # relative noise on lengths before sorting
 
 
@@ -80,3 +79,17 @@ class Loader(DataLoader):
         if self.num_workers:  # without workers, torch's iterator draws it
             torch.empty((), dtype=torch.int64).random_()
         return super().__iter__()
+
+
+def rank() -> int:
+    """Return the number of this process; 0 is the first one."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def of_all(value: T) -> list[T]:
+    """Return the values of all processes; each must call it."""
+    if not dist.is_initialized():
+        return [value]
+    values: list[T] = [value] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values

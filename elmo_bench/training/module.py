@@ -13,12 +13,12 @@ from torchmetrics import Metric
 
 from elmo_bench.runs import Mix, flat_mix
 
+from .batches import of_all, rank
 from .data import Numbered
 from .layer_norms import LayerNorms
 from .metrics import Mean
 from .optim import FineTuning, decaying, parameter_groups
 from .parts import BatchParts, decoded
-from .processes import of_all, rank
 
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU
 

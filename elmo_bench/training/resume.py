@@ -25,8 +25,8 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from elmo_bench.files import atomic
 from elmo_bench.files.signals import stopped_behind
 
+from .batches import of_all
 from .checkpoint import load, refusing
-from .processes import of_all
 
 ASK_EVERY = 50  # several processes check the clock every so many batches
 KEY = "last"  # key of our additions to Lightning's checkpoints

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmo_bench.config import build, hardware
+from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.task_format import task_format
 from elmo_bench.runs import machine
 from elmo_bench.text import Vocab, joined
@@ -15,7 +15,7 @@ def test_word_vectors(tmp_path):
     """Of the forms in which words are looked up."""
     (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\n\u00e9t\u00e9 5 6\n")
     cfg = composed(f"vocab.vectors={tmp_path}/v.txt", "vocab.lowercase=true")
-    vectors = build.read_word_vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
+    vectors = inputs.read_word_vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
     assert {word: vector.tolist() for word, vector in vectors.items()} == {
         "the": [1, 2],
         "\u00e9t\u00e9": [5, 6],
@@ -27,7 +27,7 @@ def test_word_vectors_of_two_files(tmp_path):
     (tmp_path / "v.txt").write_text("a 3 4\n")
     (tmp_path / "w.txt").write_text("b 2\n")
     asked = [f"vocab.vectors=[{tmp_path}/v.txt,{tmp_path}/w.txt]", "vocab.unit_vectors=true"]
-    vectors = build.read_word_vectors(composed(*asked), ["a", "b"])
+    vectors = inputs.read_word_vectors(composed(*asked), ["a", "b"])
     expected = {"a": [0.6, 0.8, 0], "b": [0, 0, 1]}
     assert {word: vector.tolist() for word, vector in vectors.items()} == {
         word: pytest.approx(vector) for word, vector in expected.items()
@@ -52,7 +52,7 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
 ):
     (tmp_path / "v.txt").write_text("the 3 4\ndog 0 2\n")
     settings = [f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}"]
-    build.read_word_vectors(composed("task=sst5", *settings), words)
+    inputs.read_word_vectors(composed("task=sst5", *settings), words)
     assert ("v.txt is lower-cased" in caplog.text) == said
 
 
@@ -81,5 +81,5 @@ def test_examples_in_one_sequence_stand_in_a_text_too(tmp_path):
     cfg = composed("text=files", f"text.files.train={tmp_path}/text.txt")
     empty = dict.fromkeys(("labels", "source", "gold", "group"), ())
     test = [SimpleNamespace(sentences=[joined(["It", "rains", "."], ["Wet"])], **empty)]
-    counts = build.overlap(cfg, {"train": [], "test": test})
+    counts = inputs.overlap(cfg, {"train": [], "test": test})
     assert counts["text"] == {"test": [1, 1]}

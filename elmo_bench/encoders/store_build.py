@@ -1,0 +1,181 @@
+"""Compute the layers of a frozen encoder for the sentences of a data set: into a store, a folder
+with a safetensors file for each layer that some run reads; or into the memory of a run's device.
+
+A file has the words of all distinct sentences, shortest first and then by their hashes, which is
+the order in which an encoder reads them. The name of the folder identifies the encoder and the
+sentences. A file has its name only once it is complete, so a killed build goes on with the layers
+that are missing.
+
+Axes: L layers, B batch, T tokens, D encoder.
+"""
+
+import hashlib
+import itertools
+import json
+import logging
+import math
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from elmo_bench.files import alone
+from elmo_bench.text import Sentences
+
+from .encode import device_of
+from .layer_files import packed_layers, row_bytes, unpack, write_layers
+from .static import Rows
+from .store import LayerStore, Sentence, word_rows
+
+log = logging.getLogger(__name__)
+VERSION = "v5"
+SHARE = 0.5  # maximum share of the free space, on disk or in memory, for the layers of a data set
+
+
+def build_store(
+    encoder: Any,
+    sentences: Iterable[Sequence[str]],
+    layers: Sequence[int],
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    max_bytes: float = math.inf,
+    keep: bool = True,
+    device: torch.device | None = None,
+) -> LayerStore | None:
+    """Open or build the store of these sentences below `folder`; one process computes the missing
+    layers, on `device` or where its encoder is.
+
+    Returns None, and logs why, if all stores below `folder` together would have more than
+    `max_bytes`, if the disk is too small, or if nothing can be written. Raises FloatingPointError
+    if the encoder's output is not finite.
+    """
+    distinct, starts = ordered(sentences)
+    if not distinct:
+        return None
+    text = hashlib.sha256(b"".join(map(key, distinct)))
+    name = hashlib.sha256(encoder.fingerprint().encode()).hexdigest()  # reads all weights
+    path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
+    store, is_ready = LayerStore(path, layers, starts, keep), False
+    waiting = "another run is computing the layers of this data: waiting for it"
+    try:
+        store.hold()
+        with alone(path, waiting) if store.missing() else nullcontext():
+            if missing := store.missing():  # the other run has not computed them
+                tokens = sum(map(len, distinct))
+                size = len(missing) * tokens * row_bytes(encoder.dim, dtype)
+                if not _has_room(size, folder, max_bytes):
+                    return None
+                log.info("encoding %s tokens once (%.2f GB): %s", tokens, size / 1e9, path)
+                encoder.to(device or device_of(encoder))
+                write_layers(path, missing, encoder, distinct, dtype)
+        is_ready = True
+    except OSError as error:
+        reason = f"cannot write or read {path} ({error.strerror or error})"
+        log.warning("%s: running the encoder on every batch", reason)
+    finally:
+        if not is_ready:
+            store.close()
+    return store if is_ready else None
+
+
+def _has_room(size: int, folder: Path, max_bytes: float) -> bool:
+    """Whether a store may take so many bytes; logs why not."""
+    used = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # another run has just deleted it
+            used += path.stat().st_size if path.is_file() else 0
+    free = shutil.disk_usage(folder).free
+    if used + size <= max_bytes and size <= SHARE * free:
+        return True
+    log.warning(
+        "running the encoder on every batch: its layers for this data would take %.1f GB, but all "
+        "stores may take %.1f GB (store.max_bytes) and have %.1f GB, and a new one may take half "
+        "of the %.1f GB that are free at %s. job=cache clear=layers deletes all stores",
+        *(size / 1e9, max_bytes / 1e9, used / 1e9, free / 1e9, folder),
+    )
+    return False
+
+
+def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
+    """Return the distinct sentences, shortest first and then by their keys, as a store has them,
+    and the row where each begins.
+    """
+    distinct = sorted({*map(tuple, sentences)} - {()}, key=lambda each: (len(each), key(each)))
+    ends = itertools.accumulate(map(len, distinct), initial=0)
+    return distinct, dict(zip(distinct, ends, strict=False))
+
+
+def key(sentence: Sentence) -> bytes:
+    """Return a hash by which sentences of a length are sorted."""
+    return hashlib.blake2b(json.dumps(sentence).encode(), digest_size=16).digest()
+
+
+class LayerMemory:
+    """The layers of all sentences in the memory of a device: ELMo reads them in place of `encoder`,
+    as it reads an encoder. A batch brings only the rows of its words.
+
+    Raises ValueError if there is no room, and FloatingPointError if the encoder's output is not
+    finite.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        sentences: Iterable[Sequence[str]],
+        layers: Sequence[int],
+        device: torch.device,
+        *,
+        dtype: str = "float32",
+        max_bytes: float = math.inf,
+    ) -> None:
+        begun = time.perf_counter()
+        distinct, self.starts = ordered(sentences)
+        number, row = 1 + sum(map(len, distinct)), row_bytes(encoder.dim, dtype)
+        check_room(len(layers) * number * row, device, max_bytes)
+        kind = getattr(torch, dtype)  # the last row stays 0, for what is after a sentence's end
+        shape = len(layers), number, row // kind.itemsize
+        self.table = torch.zeros(shape, dtype=kind, device=device)
+        end = 0
+        for packed in packed_layers(encoder.to(device), distinct, layers, dtype):
+            self.table[:, end : (end := end + packed.shape[1])] = packed
+        self.seconds = time.perf_counter() - begun
+
+    def prepare(self, sentences: Sentences) -> Rows:
+        """Return the rows of a batch's words; -1 after the end of a sentence."""
+        return Rows(word_rows(self.starts, sentences))
+
+    def __call__(self, inputs: Rows, layers: Sequence[int] = ()) -> Float[Tensor, "L B T D"]:
+        """Return the layers that the memory has, whatever `layers` asks for; 0 after the end of a
+        sentence.
+        """
+        return unpack(self.table[:, inputs.rows])
+
+    def close(self) -> None:
+        """Release the memory."""
+        self.table = self.table.new_empty(0)
+
+
+def check_room(size: int, device: torch.device, max_bytes: float) -> None:
+    """Raise ValueError unless layers may take so many bytes of the device's memory."""
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    elif (about := Path("/proc/meminfo")).exists():
+        free = 1024 * int(re.findall(r"MemAvailable:\s+(\d+) kB", about.read_text())[0])
+    else:  # not Linux: all there is
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > min(max_bytes, SHARE * free):
+        raise ValueError(
+            f"store.mode=memory: the layers of this data would take {size / 1e9:.1f} GB, but they "
+            f"may take {max_bytes / 1e9:.1f} GB (store.max_bytes) and half of the "
+            f"{free / 1e9:.1f} GB of memory that are free on {device}; store.dtype=int8 or fewer "
+            "layers (elmo.mix=top) take less, and store.mode=auto keeps them on disk"
+        )
