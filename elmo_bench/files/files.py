@@ -118,18 +118,15 @@ def hold(folder: Path) -> int | None:
 
 def remove_unheld(folder: Path) -> bool:
     """Delete a folder that no process holds; return whether it was deleted."""
-    try:
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+            return True
+        finally:
+            os.close(descriptor)
+    return False
 
 
 def write_text(path: str | Path, text: str) -> None:

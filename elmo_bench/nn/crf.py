@@ -30,12 +30,9 @@ class Crf(nn.Module):
     ) -> Float[Tensor, " B"]:
         """Return log p(labels | scores) of each sentence, in nats; padding is ignored."""
         scores = scores.float()
-        return self._path_score(scores, labels, mask) - self._log_partition(scores, mask)
-
-    def _path_score(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         emitted = scores.gather(-1, labels[..., None]).squeeze(-1) * mask
         moved = self.transitions[labels[:, :-1], labels[:, 1:]] * mask[:, 1:]
-        return emitted.sum(1) + moved.sum(1)
+        return emitted.sum(1) + moved.sum(1) - self._log_partition(scores, mask)
 
     def _log_partition(self, scores: Tensor, mask: Tensor) -> Tensor:
         scores = scores.permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
@@ -49,7 +46,6 @@ class Crf(nn.Module):
         ended = torch.stack(alphas)[last, :, torch.arange(len(last), device=last.device)]
         return ended.logsumexp(-1)
 
-    @torch.no_grad()
     def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
         """Return the best allowed label sequence of each sentence, without padding."""
         return viterbi(scores, mask, self.rules, self.transitions)

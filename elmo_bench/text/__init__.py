@@ -9,7 +9,6 @@ from .conll2012 import (
 )
 from .conllu import read_conllu as read_conllu
 from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_of as texts_of
-from .labels import label_map as label_map, rename as rename, types as types
 from .lines import (
     decode as decode,
     gold_of as gold_of,
@@ -30,10 +29,13 @@ from .spans import (
     TAGS as TAGS,
     Span as Span,
     is_tag as is_tag,
+    label_map as label_map,
+    rename as rename,
     spans_to_bioul as spans_to_bioul,
     spans_to_iob2 as spans_to_iob2,
     tag_moves as tag_moves,
     tags_to_spans as tags_to_spans,
+    types as types,
 )
 from .tokenize import (
     BRACKETS as BRACKETS,

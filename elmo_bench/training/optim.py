@@ -48,10 +48,6 @@ class FineTuning:
         trained = [[p for p in group if p.requires_grad] for group in groups]
         return [group for group in trained if group]
 
-    def lrs(self, count: int) -> list[int | float]:
-        """Return the learning rates of `count` groups, from the top one down."""
-        return [self.lr * self.lr_decay**below for below in range(count)]
-
 
 def parameter_groups(
     module: nn.Module, elmo: Any, finetuning: FineTuning, mix_lr: float | None = None
@@ -61,7 +57,7 @@ def parameter_groups(
     """
     is_tuned = elmo.finetune and elmo.encoder is not None
     encoder = finetuning.groups(elmo.encoder) if is_tuned else []
-    lrs = finetuning.lrs(len(encoder))
+    lrs = [finetuning.lr * finetuning.lr_decay**below for below in range(len(encoder))]
     rates = {p: lr for group, lr in zip(encoder, lrs, strict=True) for p in group}
     apart = {mix.weights for mix in elmo.mixes.values()} if mix_lr is not None else set()
     trained = [p for p in module.parameters() if p.requires_grad]

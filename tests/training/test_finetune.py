@@ -3,8 +3,9 @@
 import pytest
 from torch import nn
 
+from elmo_bench.elmo import Elmo
 from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.training.optim import FineTuning
+from elmo_bench.training.optim import FineTuning, parameter_groups
 
 TINY = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)), num_layers=3)
 
@@ -12,11 +13,10 @@ TINY = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)), num_lay
 def test_the_groups_of_a_bilm_and_their_rates():
     bilm = BiLm(TINY)
     names = {parameter: name for name, parameter in bilm.named_parameters()}
-    tuning = FineTuning(lr=0.1, lr_decay=0.5)
-    groups = tuning.groups(bilm)
+    elmo = Elmo(bilm, finetune=True)
+    _, *groups = parameter_groups(bilm, elmo, FineTuning(lr=0.1, lr_decay=0.5))
     table = [
-        (lr, {names[p].rpartition(".")[0] for p in group})
-        for lr, group in zip(tuning.lrs(len(groups)), groups, strict=True)
+        (group["lr"], {names[p].rpartition(".")[0] for p in group["params"]}) for group in groups
     ]
     lstms = [
         (rate, {f"directions.{d}.{k}" for d in range(2)})

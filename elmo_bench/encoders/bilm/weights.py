@@ -151,7 +151,7 @@ def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
         return read_tensors(path, shapes, ASKING)
     try:
         with h5py.File(path, "r") as file:
-            return _read_hdf5(path, file, _hdf5_layout(frame.options), shapes)
+            return _read_hdf5(path, file, frame.options, shapes)
     except Exception as error:  # a damaged file causes many types of errors
         if str(error).startswith(f"{path}"):
             raise
@@ -161,12 +161,9 @@ def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
 
 
 def _read_hdf5(
-    path: Path,
-    file: h5py.File,
-    layout: Mapping[str, tuple[str, tuple[Turn, Turn]]],
-    shapes: Mapping[str, Shape],
+    path: Path, file: h5py.File, options: Options, shapes: Mapping[str, Shape]
 ) -> dict[str, Tensor]:
-    stored: dict[str, h5py.Dataset] = {}
+    stored, layout = dict[str, h5py.Dataset](), _hdf5_layout(options)
     file.visititems(
         lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {})
     )
