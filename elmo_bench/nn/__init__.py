@@ -8,8 +8,8 @@ from .attention import (
 from .backbone import Backbone as Backbone
 from .crf import Crf as Crf, viterbi as viterbi
 from .embed import Characters as Characters, Words as Words, WordsChars as WordsChars
-from .highway_lstm import AlternatingHighwayLstm as AlternatingHighwayLstm
 from .rnn import (
+    AlternatingHighwayLstm as AlternatingHighwayLstm,
     BiGru as BiGru,
     BiLstm as BiLstm,
     Identity as Identity,

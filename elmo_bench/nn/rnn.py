@@ -1,17 +1,27 @@
-"""The task's recurrent layers, over padded batches, and their dropout.
+"""The task's recurrent layers and their dropout: over padded batches, or (highway LSTMs) packed
+ones.
 
-Axes: B batch, T tokens, I input features, H output features (both directions).
+A batch is packed once: sentences are sorted by length, longest first, and tokens are ordered by
+step. The sentences with a step t are then the first n_t rows of each state, so padding costs
+nothing. A backward layer visits the steps from last to first, and sentences join on the way, so
+nothing needs to be reversed.
+
+Axes: B batch, T tokens, N tokens of the whole batch, I input features, H output features (of both
+directions, if they are concatenated).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo_bench.files import Dropout, Size
+
+from .tokens import to_device
 
 
 def variational_dropout(
@@ -136,3 +146,99 @@ class ReluBiLstm(nn.Module):
         self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T H"]:
         return self.bilstm(self.projection(x), mask)
+
+
+class HighwayLstm(nn.Module):
+    """One layer, in one direction: h = r * (o * tanh c) + (1 - r) * x'.
+
+    x' is a linear projection of the input. The rows of both weights are ordered i, f, o, r and the
+    candidate g; the rows of x' come last in `input`.
+    """
+
+    def __init__(self, *, input_size: int, hidden_size: int, backward: bool = False) -> None:
+        super().__init__()
+        self.dim, self.backward = hidden_size, backward
+        self.input = nn.Linear(input_size, 6 * hidden_size, bias=False)
+        self.state = nn.Linear(hidden_size, 5 * hidden_size)
+        with torch.no_grad():
+            for block in (*self.input.weight.split(self.dim), *self.state.weight.split(self.dim)):
+                nn.init.orthogonal_(block)
+            self.state.bias.zero_()
+            self.state.bias[self.dim : 2 * self.dim] = 1  # forget bias of 1
+
+    def forward(
+        self, x: Float[Tensor, "N I"], sizes: Sequence[int], dropout_mask: Float[Tensor, "B H"]
+    ) -> Float[Tensor, "N H"]:
+        """Return the outputs at the tokens; `sizes` is the number of sentences at each step.
+
+        `dropout_mask` has a row for each sentence, and applies to the output of each step. Under
+        autocast only the products are in the lower precision, because the cell accumulates small
+        changes over a sentence.
+        """
+        projected, bias = self.input(x), self.state.bias  # all steps at once
+        gates, skip = projected.to(bias).split([5 * self.dim, self.dim], 1)
+        steps = list(zip((gates + bias).split(sizes), skip.split(sizes), strict=True))
+        weight, dropout_mask = self.state.weight.t().to(projected), dropout_mask.to(bias)
+        h = c = bias.new_zeros(0, self.dim)
+        outputs = []
+        with torch.autocast(x.device.type, enabled=False):
+            for gates, skip in reversed(steps) if self.backward else steps:
+                h, c = _resize(h, len(skip)), _resize(c, len(skip))
+                gates = torch.addmm(gates.to(weight), h.to(weight), weight).to(c)
+                i, f, o, r = gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
+                c = torch.addcmul(f * c, i, gates[:, 4 * self.dim :].tanh())
+                h = torch.lerp(skip, o * c.tanh(), r) * dropout_mask[: len(skip)]
+                outputs.append(h)
+        return torch.cat(outputs[::-1] if self.backward else outputs)
+
+
+def _resize(state: Float[Tensor, "_ H"], size: int) -> Float[Tensor, "_ H"]:
+    """Return the state of the first `size` sentences; new sentences start with 0."""
+    return state[:size] if size <= len(state) else F.pad(state, (0, 0, 0, size - len(state)))
+
+
+class AlternatingHighwayLstm(nn.Module):
+    """A stack of highway LSTMs with directions forward, backward, forward ...; 0 at padding (He et
+    al. 2017, section 2.1).
+
+    `dropout` is recurrent and variational, with one mask for each sentence and layer. It applies to
+    the output that a step passes to the next step and to the next layer (He et al. 2017, and
+    AllenNLP before version 0.8.2, which the paper used).
+    """
+
+    takes_lengths = True
+
+    def __init__(
+        self, *, input_size: int, hidden_size: Size, num_layers: Size, dropout: Dropout = 0.0
+    ) -> None:
+        super().__init__()
+        self.dim, self.dropout = hidden_size, dropout
+        self.layers = nn.ModuleList(
+            HighwayLstm(
+                input_size=input_size if k == 0 else hidden_size,
+                hidden_size=hidden_size,
+                backward=k % 2 == 1,
+            )
+            for k in range(num_layers)
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T I"],
+        mask: Bool[Tensor, "B T"],
+        lengths: Sequence[int] | None = None,
+    ) -> Float[Tensor, "B T H"]:
+        """Return the last layer's output; without `lengths`, the host waits for those of `mask`."""
+        host = torch.tensor(mask.sum(1).tolist() if lengths is None else lengths)
+        # A sentence without words has one step, on padding.
+        host, order = host.clamp(min=1).sort(descending=True, stable=True)
+        order = to_device(order, x)
+        packed = pack_padded_sequence(x.index_select(0, order), host, batch_first=True)
+        h, sizes = packed.data, packed.batch_sizes.tolist()
+        for layer in self.layers:
+            dropout_mask = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
+            h = layer(h, sizes, dropout_mask)
+        padded, _ = pad_packed_sequence(
+            packed._replace(data=h), batch_first=True, total_length=mask.shape[1]
+        )
+        return padded.index_select(0, order.argsort()) * mask[..., None]

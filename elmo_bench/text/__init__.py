@@ -1,4 +1,4 @@
-from .conll import Row as Row, read_blocks as read_blocks
+from .conll import Row as Row, read_blocks as read_blocks, read_conllu as read_conllu
 from .conll2012 import (
     MIN_COLUMNS as MIN_COLUMNS,
     NO_WORD as NO_WORD,
@@ -7,7 +7,6 @@ from .conll2012 import (
     name_spans as name_spans,
     read_documents as read_documents,
 )
-from .conllu import read_conllu as read_conllu
 from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_of as texts_of
 from .lines import (
     decode as decode,

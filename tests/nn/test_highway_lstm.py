@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from elmo_bench.nn.highway_lstm import AlternatingHighwayLstm, HighwayLstm
+from elmo_bench.nn.rnn import AlternatingHighwayLstm, HighwayLstm
 
 
 def one_sentence(layer: HighwayLstm, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:

@@ -5,8 +5,16 @@ from functools import partial
 import pytest
 import torch
 
-from elmo_bench.encoders.probing import Sentence, Text, linear, measure_senses, measure_tags
-from elmo_bench.encoders.probing.probes import drawn, f1, nearest
+from elmo_bench.encoders.probing import (
+    Sentence,
+    Text,
+    drawn,
+    f1,
+    linear,
+    measure_senses,
+    measure_tags,
+    nearest,
+)
 from elmo_bench.training.metrics import SpanF1
 
 FIT = partial(linear, steps=100, lr=0.05)

@@ -2,7 +2,7 @@
 
 Both give the figures of a `baseline`, a guess without vectors, and of each layer and seed, on the
 test set, as fractions of 1 by name: `accuracy`, and where they apply `control`, the accuracy on a
-control task, and `f1`, of whole chunks.
+control task, and `f1`, of whole chunks. `read` has the corpora for both.
 
 Axes: L layers, N words of training, M of test, D encoder.
 """
@@ -10,6 +10,7 @@ Axes: L layers, N words of training, M of test, D encoder.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +20,90 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.files import watched
-from elmo_bench.text import tags_to_spans
+from elmo_bench.text import (
+    TAGS,
+    Row,
+    is_conll2012,
+    is_tag,
+    name_spans,
+    read_blocks,
+    read_conllu,
+    read_documents,
+    spans_to_iob2,
+    tags_to_spans,
+)
 
-from ..contract import Encoder
-from ..encode import encode_each
-from .corpora import Sentence
+from .contract import Encoder
+from .encode import encode_each
 
+UPOS = 3  # column of CoNLL-U
+WORD, POS, LEMMA, FRAME = 3, 4, 6, 7  # of CoNLL-2012
+ABSENT = ("_", "-")  # empty cells
 BATCH = 1024  # words per training step of a probe
 Fit = Callable[[Float[Tensor, "N D"], Sequence[str], Float[Tensor, "M D"], int], list[str]]
+
+
+class Sentence(NamedTuple):
+    """A sentence; `labels` maps a property to a label per word, None if the word is not scored."""
+
+    words: list[str]
+    labels: dict[str, list[Any]]
+
+
+def read(path: str | Path) -> Iterator[Sentence]:
+    """Yield the sentences of a file, plain or .gz, with those of these properties that it has:
+
+    - `pos`: parts of speech;
+    - `chunk`, `entity`: chunks and named entities, as IOB2 tags;
+    - `sense`: lemma and sense of a predicate.
+
+    Files with .conllu in their name are CoNLL-U, files that start with `#begin document` are
+    CoNLL-2012. All others have columns: first the word, last its entity tag; if there are four
+    columns, as in CoNLL-2003, the second and third are part of speech and chunk tag. Raises
+    ValueError, with file and line, for an invalid cell.
+    """
+    if ".conllu" in Path(path).suffixes:
+        for sentence in read_conllu(path):
+            yield Sentence([*sentence.words], {"pos": _column(sentence.rows, UPOS)})
+    elif is_conll2012(path):
+        for document in read_documents(path):
+            yield from (_of_conll2012(rows, path) for rows in document.sentences)
+    else:
+        yield from (_of_columns(rows, path) for rows in read_blocks(path))
+
+
+def _of_conll2012(rows: Sequence[Row], path: str | Path) -> Sentence:
+    pairs = [(row.columns[LEMMA], row.columns[FRAME]) for row in rows]
+    labels: dict[str, list[Any]] = {
+        "pos": _column(rows, POS),
+        "entity": spans_to_iob2(name_spans(rows, path), len(rows)),
+        "sense": [None if "-" in pair else pair for pair in pairs],
+    }
+    return Sentence([row.columns[WORD] for row in rows], labels)
+
+
+def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
+    labels: dict[str, list[Any]] = {}
+    if len(rows[0].columns) == 4:
+        labels = {"pos": _column(rows, 1), "chunk": _tags(rows, 2, path)}
+    labels["entity"] = _tags(rows, -1, path)
+    return Sentence([row.columns[0] for row in rows], labels)
+
+
+def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
+    """Return IOB2 tags from any scheme; None for all words if the sentence has no tags."""
+    cells = [row.columns[column] for row in rows]
+    if all(cell in ABSENT for cell in cells):
+        return [None] * len(cells)
+    for row, cell in zip(rows, cells, strict=True):
+        if not is_tag(cell):
+            raise ValueError(f"{path}:{row.line}: tag {cell!r}, but a tag must be {TAGS}")
+    return spans_to_iob2(tags_to_spans(cells), len(cells))
+
+
+def _column(rows: Sequence[Row], column: int) -> list[str | None]:
+    cells = (row.columns[column] for row in rows)
+    return [None if cell in ABSENT else cell for cell in cells]
 
 
 class Text(NamedTuple):
