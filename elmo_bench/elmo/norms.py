@@ -37,15 +37,12 @@ class BatchNorm(nn.Module):
         if self.training or not self.num_batches:
             mean, variance = moments(layers, mask)
         if self.training:
-            self._remember(mean.detach(), variance.detach())
+            self.num_batches += 1
+            rate = (1 / self.num_batches).clamp(min=1 / WINDOW)
+            self.mean.lerp_(mean.detach(), rate)
+            self.variance.lerp_(variance.detach(), rate)
         shift, scale = mean[:, None, None, None], (variance + EPSILON).rsqrt()[:, None, None, None]
         return (layers - shift) * scale
-
-    def _remember(self, mean: Float[Tensor, " L"], variance: Float[Tensor, " L"]) -> None:
-        self.num_batches += 1
-        rate = (1 / self.num_batches).clamp(min=1 / WINDOW)
-        self.mean.lerp_(mean, rate)
-        self.variance.lerp_(variance, rate)
 
 
 def moments(

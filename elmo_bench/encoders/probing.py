@@ -2,7 +2,7 @@
 
 Both give the figures of a `baseline`, a guess without vectors, and of each layer and seed, on the
 test set, as fractions of 1 by name: `accuracy`, and where they apply `control`, the accuracy on a
-control task, and `f1`, of whole chunks. `read` has the corpora for both.
+control task, and `f1`, of whole chunks. `read` gives the corpora.
 
 Axes: L layers, N words of training, M of test, D encoder.
 """

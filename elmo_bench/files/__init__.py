@@ -5,6 +5,7 @@ from .bounds import (
     File as File,
     Folder as Folder,
     NotNegative as NotNegative,
+    Number as Number,
     Positive as Positive,
     Probability as Probability,
     Seed as Seed,

@@ -14,8 +14,7 @@ from elmo_bench.files import counted_noun
 from .lines import read_lines
 from .spans import is_tag
 
-COLUMNS = 10
-FORM = 1
+COLUMNS, FORM = 10, 1  # of CoNLL-U: how many there are, and which is the word
 _DOCUMENT = re.compile(r"#\s*newdoc\b")
 # A word, a multiword token, which begins at the next word, or an empty node after the last word.
 _ID = re.compile(r"(?P<word>[0-9]{1,9})(?:-[0-9]+|(?P<node>\.[0-9]+))?")

@@ -84,14 +84,11 @@ def _fault(tensor: Any, size: int) -> str:
     is_dense = tensor.layout == torch.strided and not tensor.is_quantized
     if not is_dense or tensor.device.type != "cpu" or tensor.nbytes > size:
         return f"{tuple(tensor.shape)}, which is not a tensor's data"
-    is_finite = torch.isfinite(tensor).all() or _is_mask(tensor)
-    return "" if is_finite else "it contains NaN or infinity"
-
-
-def _is_mask(tensor: Tensor) -> bool:
-    """Whether it holds 0 and -infinity, both, and nothing else."""
-    zeros, barred = tensor == 0, tensor == -math.inf
-    return bool((zeros | barred).all() and zeros.any() and barred.any())
+    if torch.isfinite(tensor).all():
+        return ""
+    zeros, barred = tensor == 0, tensor == -math.inf  # a mask has both, and nothing else
+    is_mask = (zeros | barred).all() and zeros.any() and barred.any()
+    return "" if is_mask else "it contains NaN or infinity"
 
 
 def _first_line(error: Exception) -> str:
