@@ -19,8 +19,8 @@ import torch
 
 from elmo_bench.cli import is_out_of_memory
 from elmo_bench.jobs.train import train
-from elmo_bench.report import Tables, collect, report
-from elmo_bench.runs import read_counts
+from elmo_bench.report import Tables, report
+from elmo_bench.runs import collect, read_counts
 from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]

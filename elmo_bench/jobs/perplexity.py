@@ -1,14 +1,13 @@
 """`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
-from pathlib import Path
 from statistics import geometric_mean
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from elmo_bench.config import encoders, hardware
 from elmo_bench.lm import LanguageModel, load_language_model
+from elmo_bench.report.result import print_line
 from elmo_bench.text import read_sentences
 
 
@@ -22,26 +21,24 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     vocabulary. They are predicted as <UNK>, which makes texts with many of them look easier. Blank
     lines are skipped.
     """
-    model = check(cfg).to(hardware.device(cfg))
-    sentences = [*filter(len, read_sentences(cfg.input))]
-    if not sentences:  # of a pipe, which can be read once
-        raise ValueError(f"input={cfg.input} contains only blank lines")
-    figures = model.perplexity(sentences)
+    model, sentences = check(cfg)
+    figures = model.to(hardware.device(cfg)).perplexity(sentences)
     if len(figures) > 1:
         figures["mean"] = geometric_mean(figures.values())
     words = [word for sentence in sentences for word in sentence]
     unknown = sum(word not in model.numbers for word in words)
     figures |= {"tokens": len(words), "sentences": len(sentences)}
     figures["unknown"] = unknown / max(len(words), 1)
-    Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(json.dumps(figures))
+    print_line(json.dumps(figures))
     return figures
 
 
-def check(cfg: DictConfig) -> LanguageModel:
-    """Read the whole input, and return the biLM of `cfg.encoder` with the softmax from its weights'
-    folder.
+def check(cfg: DictConfig) -> tuple[LanguageModel, list[list[str]]]:
+    """Return the biLM of `cfg.encoder` with the softmax from its weights' folder, and the sentences
+    of the input.
     """
-    if Path(cfg.input).is_file() and not sum(map(bool, read_sentences(cfg.input))):
+    sentences = [*filter(len, read_sentences(cfg.input))]
+    if not sentences:
         raise ValueError(f"input={cfg.input} contains only blank lines")
     files = encoders.bilm_files(cfg)
     plain = {"encoder.precision": "float32", "elmo.adapt": False}
@@ -51,4 +48,4 @@ def check(cfg: DictConfig) -> LanguageModel:
                 f"{key}={value} requires a run with a task: job=perplexity reads the files "
                 "of a biLM without changes, in float32"
             )
-    return load_language_model(*files, directions=cfg.encoder.get("directions"))
+    return load_language_model(*files, directions=cfg.encoder.get("directions")), sentences

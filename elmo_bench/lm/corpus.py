@@ -28,7 +28,8 @@ class Corpus:
     """Tokenised sentences as indices of word types (0 and 1 are <S> and </S>), with the counts and
     characters of the types.
 
-    The other types have indices in order of occurrence. A token takes four bytes.
+    The other types have indices in order of occurrence. A token takes four bytes, a sentence eight
+    more for its <S> and </S>.
     """
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
@@ -36,18 +37,20 @@ class Corpus:
         types = defaultdict(itertools.count(len(FIRST)).__next__, FIRST)
         tokens, lengths = array("i"), array("i")
         for sentence in filter(len, sentences):
-            tokens.extend(map(types.__getitem__, sentence))
-            lengths.append(len(sentence))
+            tokens.extend(map(types.__getitem__, (BEGIN, *sentence, END)))
+            lengths.append(len(sentence) + 2)
         if not lengths:
             raise ValueError("the corpus has no sentences")
         self.words, self.tokens = list(types), np.frombuffer(tokens, np.int32)
-        # Sentence k is tokens[offsets[k] : offsets[k + 1]].
+        # Sentence k, from <S> to </S>, is tokens[offsets[k] : offsets[k + 1]].
         self.offsets: Int[np.ndarray, " S_and_1"] = np.append(0, np.cumsum(lengths, dtype=np.int64))
-        self.num_tokens, self.num_sentences = len(tokens), len(lengths)
+        self.num_sentences = len(lengths)
+        self.num_tokens = len(tokens) - 2 * self.num_sentences
         self.counts: Int[np.ndarray, " U"] = np.zeros(len(types), np.int64)
         for start in range(0, len(tokens), _CHUNK):
             part = self.tokens[start : start + _CHUNK]
             self.counts += np.bincount(part, minlength=len(types))
+        self.counts[: len(FIRST)] -= self.num_sentences
 
     def digest(self) -> str:
         """Return a sha256 of the word types, in the order of their first occurrence, of their
@@ -85,7 +88,7 @@ class Corpus:
         """
         order = rng.permutation(self.num_sentences)
         # The end of each sentence, including its <S>, in the stream.
-        ends = np.cumsum(np.diff(self.offsets)[order] + 1)
+        ends = np.cumsum(np.diff(self.offsets)[order] - 1)
         length = math.ceil(ends[-1] / batch_size)
         rows = length * np.arange(batch_size)[:, None]
         for first in range(start * unroll, length, unroll):
@@ -100,14 +103,10 @@ class Corpus:
         which = np.searchsorted(ends, positions, "right")
         start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
         # The number of tokens before it in its sentence; 0 is <S>.
-        seen = positions - (ends[which] - (stop - start) - 1)
-        places = np.stack([seen, seen + 1])
-        if direction == "backward":
-            places = stop - start + 1 - places
-        words = self.tokens[np.clip(start + places - 1, 0, self.num_tokens - 1)]
-        words = np.where(places == stop - start + 1, FIRST[END], words)
-        inputs, targets = np.where(places == 0, FIRST[BEGIN], words)
-        return inputs, np.where(is_past, NO_TARGET, targets)
+        seen = positions - ends[which] + (stop - start - 1)
+        first, step = (start, 1) if direction == "forward" else (stop - 1, -1)
+        places = first + step * seen
+        return self.tokens[places], np.where(is_past, NO_TARGET, self.tokens[places + step])
 
     def num_windows(self, *, batch_size: int, unroll: int) -> int:
         """The number of windows in an epoch. Raises ValueError if the text does not fill one."""

@@ -1,19 +1,10 @@
-from elmo_bench.runs import collect as collect, where as where
-
 from .aggregate import cost as cost, weights as weights
-from .build import (
-    SETTINGS as SETTINGS,
-    as_list as as_list,
-    build_tables as build_tables,
-)
+from .build import SETTINGS as SETTINGS, as_list as as_list, build_tables as build_tables
 from .comparison import families as families
 from .grid import Grid as Grid
 from .grids import tables as tables
-from .page import as_page as as_page
 from .probes import probes_grid as probes_grid
 from .provenance import typed as typed
-from .published import stands_in as stands_in
-from .selection import select as select
 from .table import (
     Report as Report,
     comparisons_of as comparisons_of,
@@ -21,12 +12,8 @@ from .table import (
     report as report,
 )
 from .write import (
-    OWN as OWN,
     Tables as Tables,
-    as_csv as as_csv,
     checked_outputs as checked_outputs,
-    latex as latex,
-    markdown as markdown,
     show as show,
     write_files as write_files,
 )

@@ -3,15 +3,17 @@
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from pathlib import PurePath
+from functools import cache
+from pathlib import Path, PurePath
 from typing import NamedTuple, TypeGuard
+
+import yaml
 
 from elmo_bench.files import listed
 from elmo_bench.runs import NOTHING, Key, Run, text
 
-Words = Mapping[Hashable, str]  # display names of values
 NONE = "–"  # display of NOTHING in a table
-BASELINE = "no encoder"
+BASELINE = "no encoder"  # as in names.yaml
 
 
 def is_number(value: Hashable) -> TypeGuard[int | float]:
@@ -19,53 +21,22 @@ def is_number(value: Hashable) -> TypeGuard[int | float]:
 
 
 class Setting(NamedTuple):
-    """Display names of a config key, as the head of a column, for its values, and in a phrase."""
+    """What names.yaml says of a config key."""
 
     axis: str
-    words: Mapping[Hashable, str] = {}
-    phrase: str = ""  # a phrase with the value at {}; default: "AXIS = {}"
-    silent: Key = ()  # usual values, which a phrase may omit
+    words: Mapping[str, str] = {}
+    phrase: str = ""
+    silent: Sequence[str] = ()
 
 
-LAYERS: Words = {
-    "none": BASELINE,
-    "all": "all layers",
-    "top": "top layer",
-    "uniform": "mean of the layers",
-}
-DIRECTIONS: Words = {
-    None: "both directions",
-    ("forward",): "forward alone",
-    ("backward",): "backward alone",
-}
-NORMS: Words = {"none": "no norm", "batch": "batch norm", "word": "norm by word"}
-FINETUNING: Words = {"none": "frozen", "full": "fine-tuned", "lora": "LoRA"}
-ADAPTED: Words = {True: "adapted to the task's text", False: "not adapted"}
-PRETRAINED: Words = {True: "pretrained", False: "random weights"}
-SETTINGS: dict[str, Setting] = {
-    "task.name": Setting("task", phrase="{}"),
-    "data.name": Setting("corpus", phrase="{}"),
-    "trained_on.name": Setting("trained on", phrase="trained on {}"),
-    "seed": Setting("seed", phrase="seed {}"),
-    "task.joint": Setting("texts", {True: "in one sequence"}, "texts {}"),
-    "fraction": Setting("share of the training set", phrase="{} of training"),
-    "vocab.vectors": Setting("word vectors", {None: "no word vectors"}, "{}"),
-    "encoder.name": Setting("encoder", {"none": BASELINE}, "{}"),
-    "encoder.pretrained": Setting("weights", PRETRAINED, silent=(True,)),
-    "encoder.directions": Setting("directions", DIRECTIONS, silent=(None,)),
-    "elmo.mix": Setting("layers", LAYERS, "{}"),
-    "elmo.at": Setting("place", phrase="ELMo at {}"),
-    "elmo.l2": Setting("λ"),
-    "elmo.dropout": Setting("dropout of ELMo's vectors", phrase="dropout {}"),
-    "elmo.mix_lr": Setting("learning rate of the mix", {None: "the task's"}, silent=(None,)),
-    "elmo.norm": Setting("norm", NORMS),
-    "finetune.name": Setting("training", FINETUNING),
-    "elmo.adapt": Setting("adapted", ADAPTED, silent=(False,)),
-}
+@cache
+def _settings() -> dict[str, Setting]:
+    content = yaml.safe_load(Path(__file__).with_name("names.yaml").read_bytes())
+    return {key: Setting(**about) for key, about in content.items()}
 
 
 def _setting(key: str) -> Setting:
-    return SETTINGS.get(key) or Setting(key.removesuffix("._target_").removesuffix(".name"))
+    return _settings().get(key) or Setting(key.removesuffix("._target_").removesuffix(".name"))
 
 
 def axis(key: str) -> str:
@@ -86,7 +57,7 @@ def value(key: str, setting: Hashable) -> str:
     >>> value("elmo.mix", "top"), value("elmo.mix", (0, 1)), value("elmo.at", ("input",))
     ('top layer', 'layers 0 and 1', 'the input')
     """
-    if shown := _setting(key).words.get(setting):
+    if shown := _setting(key).words.get(text(setting)):
         return shown
     if setting == NOTHING:
         return NONE
@@ -121,7 +92,7 @@ def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, s
     for key, one in setting.items():
         if is_baseline and key.startswith(("encoder.", "finetune.", "elmo.")):
             phrases[BASELINE] = None
-        elif one != NOTHING and one not in _setting(key).silent:
+        elif one != NOTHING and text(one) not in _setting(key).silent:
             title = titles.get(text(one)) if key == "task.name" else None
             phrases[title or _phrase(key, one)] = None
     return ", ".join([*phrases] or [_phrase(key, one) for key, one in setting.items()][:1])
@@ -129,7 +100,7 @@ def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, s
 
 def _phrase(key: str, setting: Hashable) -> str:
     about = _setting(key)
-    if setting == NOTHING or setting in about.words:
+    if setting == NOTHING or text(setting) in about.words:
         return value(key, setting)
     return (about.phrase or f"{about.axis} = {{}}").replace("{}", value(key, setting))
 

@@ -13,7 +13,8 @@ from importlib import resources
 
 import pytest
 
-from elmo_bench.report import as_page, report
+from elmo_bench.report import report
+from elmo_bench.report.page import as_page
 from elmo_bench.runs import collect
 from tests.report.test_figures import difference
 from tests.report.test_page import run

@@ -19,20 +19,13 @@ from rich.console import Console
 
 from elmo_bench.config.launcher import Outcome, print_outcomes
 from elmo_bench.files import PlainLines, plain, plain_lines
-from elmo_bench.report import (
-    Tables,
-    as_csv,
-    as_page,
-    collect,
-    latex,
-    markdown,
-    report,
-    show,
-)
+from elmo_bench.report import Tables, report, show
+from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style
 from elmo_bench.report.result import print_metrics, print_result
+from elmo_bench.report.write import as_csv, latex, markdown
 from elmo_bench.report.writers import SHRINK
-from elmo_bench.runs import Result
+from elmo_bench.runs import Result, collect
 
 # Characters that mean something in one of the formats, more often than others.
 MARKS = st.sampled_from(

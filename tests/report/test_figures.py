@@ -8,11 +8,12 @@ import pytest
 from refresh import course
 
 from elmo_bench.files import begins
-from elmo_bench.report import OWN, significance
+from elmo_bench.report import significance
 from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.plots import comparison, curve, learning, picture, style, telling
 from elmo_bench.report.plots.style import COLORS, PAPER
 from elmo_bench.report.table import Cell, Report
+from elmo_bench.report.write import OWN
 
 from .made import a_run
 

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from elmo_bench.report import collect, latex, markdown, report
+from elmo_bench.report import report
 from elmo_bench.report.provenance import commands, methods, provenance
+from elmo_bench.report.write import latex, markdown
+from elmo_bench.runs import collect
 
 from .made import a_run
 from .test_figures import difference

@@ -8,23 +8,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from elmo_bench.report import (
-    Tables,
-    as_csv,
-    collect,
-    corrected,
-    latex,
-    markdown,
-    report,
-    show,
-    stands_in,
-    where,
-)
+from elmo_bench.report import Tables, corrected, report, show
 from elmo_bench.report.grids import tables
-from elmo_bench.report.published import published
+from elmo_bench.report.published import published, stands_in
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
-from elmo_bench.runs import as_baseline, read_counts
+from elmo_bench.report.write import as_csv, latex, markdown
+from elmo_bench.runs import as_baseline, collect, read_counts, where
 from elmo_bench.training.metrics import Correlations
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora

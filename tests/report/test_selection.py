@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from elmo_bench.report import collect, select, tables
+from elmo_bench.report import tables
+from elmo_bench.report.selection import select
+from elmo_bench.runs import collect
 
 # dev and test figure of each setting
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}

@@ -20,10 +20,11 @@ from claims import (
 from scipy import stats
 
 from benchmarks.significance import Setting, pair
-from elmo_bench.report import collect, families
+from elmo_bench.report import families
 from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.significance import Scale, compare, largest_p
 from elmo_bench.report.significance import Test as Outcome
+from elmo_bench.runs import collect
 from tests.report.test_report import result
 
 USUAL = {"encoder": "mini", "elmo.mix": "all", "fraction": {"one": 1, "two": 0.5}}
