@@ -12,11 +12,11 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from elmo_bench.files import Positive
 from elmo_bench.report.comparison import Comparison, Correction, Question, compared
-from elmo_bench.report.grid import Grid
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
 from elmo_bench.report.names import NONE, name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test, reach
 from elmo_bench.report.table import grouped, is_measured, order
+from elmo_bench.report.writers import Grid
 from elmo_bench.runs import (
     WITHIN,
     Key,

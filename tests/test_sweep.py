@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from elmo_bench.config import inputs, launcher
 from elmo_bench.config.launcher import ProcessLauncher
 from elmo_bench.files.signals import Stopped
-from elmo_bench.runs import identity_of, machine
+from elmo_bench.runs import identity_of, processes
 from tests.conftest import composed
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -265,7 +265,7 @@ def test_environment(monkeypatch):
         monkeypatch.setenv(name, "1")
     for name in ("OMP_NUM_THREADS", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setattr(processes, "cores", lambda: 8)
     four = launcher_of(4)
     found = four.environment("1")
     expected = {"OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": "1"}

@@ -24,7 +24,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench.files import signals
-from elmo_bench.runs.machine import check_cores, check_slurm_tasks, cores
+from elmo_bench.runs.processes import check_cores, check_slurm_tasks, cores
 from elmo_bench.training import AtomicCheckpoints
 
 from .inputs import instantiate

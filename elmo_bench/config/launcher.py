@@ -32,12 +32,11 @@ from elmo_bench.files import Lines, duration, plain, signals
 from elmo_bench.runs import (
     failure_sentence,
     finished,
-    machine,
+    processes,
     read_run,
     settings_digest,
     unfinished,
 )
-from elmo_bench.runs.processes import Processes
 
 from .check import dry_run_lines, faults
 from .inputs import quoted, same_run
@@ -75,7 +74,7 @@ class ProcessLauncher(Launcher):
         self.n_jobs, self.asked, self.fork = n_jobs, prefix, fork
         self.prefix: list[str] = []
         # Shared by all launches: sweepers that search launch several times.
-        self.processes = Processes()
+        self.processes = processes.Processes()
         self.outcomes: dict[int, Outcome] = {}
         self.numbers: dict[str, int] = {}  # number of the first run with these settings
 
@@ -97,7 +96,7 @@ class ProcessLauncher(Launcher):
             if not isinstance(self.fork, bool):
                 raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
             if not (self.asked or self.config.get("oversubscribe")):
-                machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
+                processes.check_cores("hydra.launcher.n_jobs", self.n_jobs)
             if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
                 raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
         except ValueError as error:
@@ -227,7 +226,7 @@ class ProcessLauncher(Launcher):
 
     def _slots(self) -> list[str | None]:
         """One slot for each run at a time: the numbers of its share of the GPUs, or None."""
-        ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
+        ours = processes.gpus() if self.n_jobs > 1 and not self.prefix else []
         size = max(1, len(ours) // self.n_jobs)
         dealt = itertools.cycle(ours)
         return [",".join(itertools.islice(dealt, size)) or None for _ in range(self.n_jobs)]
@@ -292,7 +291,7 @@ class ProcessLauncher(Launcher):
         """The environment of a run, with its share of the machine and the sweep as W&B group."""
         folder = Path(self.config.hydra.sweep.dir)
         shares = 1 if self.prefix else self.n_jobs
-        return machine.environment(shares, gpus, f"{folder.parent.name}/{folder.name}")
+        return processes.environment(shares, gpus, f"{folder.parent.name}/{folder.name}")
 
 
 def script() -> str:

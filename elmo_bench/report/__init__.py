@@ -1,7 +1,6 @@
 from .aggregate import cost as cost, weights as weights
 from .build import SETTINGS as SETTINGS, as_list as as_list, build_tables as build_tables
 from .comparison import families as families
-from .grid import Grid as Grid
 from .grids import tables as tables
 from .probes import probes_grid as probes_grid
 from .provenance import typed as typed
@@ -17,4 +16,4 @@ from .write import (
     show as show,
     write_files as write_files,
 )
-from .writers import Terminal as Terminal, markdown_table as markdown_table
+from .writers import Grid as Grid, Terminal as Terminal, markdown_table as markdown_table

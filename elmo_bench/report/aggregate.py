@@ -11,9 +11,9 @@ from elmo_bench.files import two_digits
 from elmo_bench.runs import Mix, Run
 
 from .comparison import metric_of
-from .grid import Grid
 from .grids import by_cell, titled
 from .table import Report
+from .writers import Grid
 
 COSTS = ["training, s", "in all, s", "encoder, s", "epochs", "examples/s"]
 SIZES = ["trained parameters", "frozen parameters", "device"]

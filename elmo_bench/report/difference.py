@@ -14,10 +14,9 @@ from rich.text import Text
 from elmo_bench.files import counted_noun, plain
 from elmo_bench.runs import F1, NOTHING, Run, distinguishing, figure, short, text, values
 
-from .grid import Grid
 from .grids import points
 from .names import metric_title, name, task_titles
-from .writers import Terminal
+from .writers import Grid, Terminal
 
 SIDES = ("A", "B")
 LONG = 300  # characters; longer texts are cut, unless all rows are asked for
@@ -86,12 +85,6 @@ def lines(difference: Difference) -> list[str]:
     return [*about, summary, *filter(None, [difference.note])]
 
 
-def tables(difference: Difference) -> list[Grid]:
-    """Return tables of differing settings, of figures, and of differing examples, if not empty."""
-    parts = settings(difference.runs), figures(difference), examples(difference)
-    return [grid for grid in parts if grid.rows]
-
-
 def settings(runs: tuple[Run, Run]) -> Grid:
     """Return a table of the settings that differ and change figures, and of differing code."""
     keys = [*distinguishing(runs, []), "seed", *sorted(runs[0].acting | runs[1].acting)]
@@ -128,10 +121,13 @@ def examples(difference: Difference) -> Grid:
 
 
 def show(console: Console, difference: Difference, limit: int | None = None) -> None:
-    """Print all tables; with `limit` each has so many rows, and long texts are cut."""
+    """Print tables of differing settings, of figures, and of differing examples, if not empty; with
+    `limit` each has so many rows, and long texts are cut.
+    """
     for line in (difference.title, *lines(difference), ""):
         console.print(Text(plain(line)), soft_wrap=True)  # paths stay whole
-    for grid in tables(difference):
+    tables = settings(difference.runs), figures(difference), examples(difference)
+    for grid in (table for table in tables if table.rows):
         if limit is not None and limit < len(grid.rows):
             rows = [
                 [text if len(text) <= LONG else f"{text[:LONG].rstrip()} …" for text in row]

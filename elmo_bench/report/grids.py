@@ -10,11 +10,11 @@ from elmo_bench.files import listed
 from elmo_bench.runs import Key, text
 
 from .comparison import Comparison
-from .grid import Grid, without
 from .names import NONE, axis, metric_title, name, names, task_titles, value
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
+from .writers import Grid, without
 
 MEANS = "percent: mean ± standard deviation (runs)"
 ERRORS, SMALLEST = "errors removed", "smallest found"

@@ -8,9 +8,9 @@ from typing import Any
 
 from elmo_bench.runs import frozen
 
-from .grid import Grid
 from .grids import points
 from .names import NONE, name
+from .writers import Grid
 
 Column = tuple[str, str, str]  # corpus, property, figure
 TITLES = {"chunk": "chunks", "entity": "entities", "pos": "POS", "sense": "senses"}

@@ -9,10 +9,10 @@ from elmo_bench import COMMAND
 from elmo_bench.files import counted_noun, duration, listed
 from elmo_bench.runs import OVERRIDES, SHORT, Run, key_of, overrides, portable_overrides
 
-from .grid import Grid
 from .names import metric_title, task_titles
 from .significance import FEWEST, LEVEL
 from .table import Report, comparisons_of, software
+from .writers import Grid
 
 TESTS = (
     " Differences are tested by a two-sided t-test that takes runs and test examples alike as "

@@ -9,8 +9,7 @@ from rich.console import Console
 from elmo_bench.files import counted_noun, duration, plain_lines, two_digits
 from elmo_bench.runs import Result, flat_mix
 
-from .grid import Grid
-from .writers import Terminal
+from .writers import Grid, Terminal
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:

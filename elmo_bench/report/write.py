@@ -20,13 +20,12 @@ from elmo_bench.runs import text
 from . import escape
 from .build import as_list
 from .comparison import Comparison
-from .grid import Grid
 from .grids import tables
 from .names import metric_title
 from .page import GENERATOR, as_page, footnotes
 from .provenance import methods, provenance
 from .table import Report
-from .writers import Terminal, as_html, html_table, latex_table, markdown_table
+from .writers import Grid, Terminal, as_html, html_table, latex_table, markdown_table
 
 log = logging.getLogger(__name__)
 TITLE = "[^\\n]*mean ± standard deviation \\(runs"  # in the first line

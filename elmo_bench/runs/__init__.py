@@ -4,7 +4,6 @@ from .archive import (
     run_folders as run_folders,
     unpacked as unpacked,
 )
-from .code import code as code
 from .counts import (
     F1 as F1,
     Counts as Counts,
@@ -63,7 +62,7 @@ from .read import (
     read_run as read_run,
     text as text,
 )
-from .result import Result as Result, write_result as write_result
+from .result import Result as Result, code as code, write_result as write_result
 from .resume import (
     LAST_CHECKPOINT as LAST_CHECKPOINT,
     about as about,

@@ -1,17 +1,22 @@
-"""What a run leaves: `result.json`."""
+"""What a run leaves: `result.json`, with the versions and the commit of its code."""
 
 import dataclasses
+import importlib.metadata
 import math
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
+from elmo_bench import IS_CLONE, __version__
 from elmo_bench.files import write_json
 
-from .code import code
 from .read import ENDED, Mix, Overlap
 from .resume import about, now
+
+PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,3 +60,26 @@ def write_result(
         **code(),
     }
     write_json(Path(cfg.run_dir, ENDED), content)
+
+
+def code() -> dict[str, Any]:
+    """Return the `versions` and the `commit` of the code."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    versions["elmo-bench"] = __version__
+    return {"versions": versions, "commit": _commit()}
+
+
+def _commit() -> str | None:
+    """Return the commit of the code, with a + if there are uncommitted changes; None outside a
+    checkout.
+    """
+    if not IS_CLONE:  # the packages may be installed inside another project's clone
+        return None
+    command = "git --no-optional-locks describe --always --abbrev=40 --dirty=+ --exclude=*"
+    here, quiet = Path(__file__).parent, subprocess.DEVNULL
+    try:
+        return subprocess.check_output(
+            command.split(), cwd=here, stderr=quiet, text=True, timeout=10
+        ).strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

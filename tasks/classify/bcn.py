@@ -52,7 +52,20 @@ class Bcn(Classifier):
         self.integrator = BiLstm(input_size=3 * self.backbone.dim, hidden_size=hidden_size)
         self.attentive_pool = SelfAttentivePool(self.integrator.dim)
         sizes = [4 * self.integrator.dim, *layer_sizes, self.num_scores]
-        self.classifier = _classifier(sizes, dropouts, maxout)
+        if len(dropouts) != len(sizes) - 1:
+            raise ValueError(
+                f"task.model.dropouts={list(dropouts)}: {len(dropouts)} values, but there must be "
+                f"{len(sizes) - 1}, one before each layer of the classifier"
+            )
+        layers: list[nn.Module] = []
+        for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):
+            layers.append(nn.Dropout(dropout))
+            if maxout:
+                layers.append(Maxout(before, after, pool=maxout))
+            else:
+                layers += [Scores(before, after), nn.ReLU()]
+        # Without maxout, the output layer is linear.
+        self.classifier = nn.Sequential(*(layers if maxout else layers[:-1]))
 
     def scores(self, batch: Batch) -> Float[Tensor, "B K"]:
         """Attend from the sentence to itself, run the integrator and pool in four ways."""
@@ -66,24 +79,3 @@ class Bcn(Classifier):
             self.attentive_pool(x, mask),
         ]
         return self.classifier(torch.cat(pooled, -1))
-
-
-def _classifier(
-    sizes: Sequence[int], dropouts: Sequence[float], maxout: int | None
-) -> nn.Sequential:
-    """Return layers with dropout before each: maxout layers or, without `maxout`, ReLU layers and a
-    linear output layer.
-    """
-    if len(dropouts) != len(sizes) - 1:
-        raise ValueError(
-            f"task.model.dropouts={list(dropouts)}: {len(dropouts)} values, but there must be "
-            f"{len(sizes) - 1}, one before each layer of the classifier"
-        )
-    layers: list[nn.Module] = []
-    for (before, after), dropout in zip(pairwise(sizes), dropouts, strict=True):
-        layers.append(nn.Dropout(dropout))
-        if maxout:
-            layers.append(Maxout(before, after, pool=maxout))
-        else:
-            layers += [Scores(before, after), nn.ReLU()]
-    return nn.Sequential(*(layers if maxout else layers[:-1]))

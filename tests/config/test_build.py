@@ -6,7 +6,7 @@ import pytest
 
 from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.task_format import task_format
-from elmo_bench.runs import machine
+from elmo_bench.runs import processes
 from elmo_bench.text import Vocab, joined
 from tests.conftest import composed
 
@@ -57,7 +57,7 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
 
 
 def test_more_processes_than_cores(tiny, monkeypatch):
-    monkeypatch.setattr(machine, "cores", lambda: 4)
+    monkeypatch.setattr(processes, "cores", lambda: 4)
     many = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=5"]
     with pytest.raises(ValueError, match=r"trainer.devices=5, but only 4 cores.*oversubscribe"):
         hardware.trainer(tiny(*many), [])

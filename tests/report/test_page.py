@@ -12,11 +12,10 @@ import pytest
 
 from elmo_bench.report import report
 from elmo_bench.report.aggregate import cost, weights
-from elmo_bench.report.grid import Grid
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import style
 from elmo_bench.report.write import OWN
-from elmo_bench.report.writers import html_table
+from elmo_bench.report.writers import Grid, html_table
 from elmo_bench.runs import collect
 
 

@@ -5,8 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from elmo_bench.report.grid import Grid
-from elmo_bench.report.writers import Terminal
+from elmo_bench.report.writers import Grid, Terminal
 
 FIGURES = [
     ["63.23 ± 2.64 (3)", "−0.24", "−5.79 to +5.30", "1.000", "−0.67"],

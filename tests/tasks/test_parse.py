@@ -9,8 +9,7 @@ from torch.nn import functional as F
 
 from elmo_bench.config.task_format import task_format
 from tasks.treebank import parse, pos
-from tasks.treebank.parse import Biaffine
-from tasks.treebank.trees import best_tree, is_tree
+from tasks.treebank.parse import Biaffine, best_tree, is_tree
 from tests.conftest import composed
 from tests.tasks.small import TREES, built
 
