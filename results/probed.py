@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le, MinLen
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
-from elmo_bench.files import listed, read_json
+from elmo_bench.files import NotNegative, listed, read_json
 from elmo_bench.report.probes import encoder_title
 from elmo_bench.runs import check_types
 
 Fraction = Annotated[float, Ge(0), Le(1)]
-Fractions = Annotated[list[Fraction], MinLen(1)]
+Shares = Annotated[list[NotNegative], MinLen(1)]  # a description length may be above 1
 Probe = dict[str, Any]  # the content of a file, and as `source` the file
 
 
@@ -22,7 +22,7 @@ class Property(TypedDict):
     """
 
     baseline: dict[str, Fraction]
-    layers: Annotated[list[dict[str, Fractions]], MinLen(1)]
+    layers: Annotated[list[dict[str, Shares]], MinLen(1)]
 
 
 TYPES: dict[str, Any] = {

@@ -2,14 +2,16 @@
 
 Both give the figures of a `baseline`, a guess without vectors, and of each layer and seed, on the
 test set, as fractions of 1 by name: `accuracy`, and where they apply `control`, the accuracy on a
-control task, and `f1`, of whole chunks. `read` gives the corpora.
+control task, `f1`, of whole chunks, and `code`, the description length of training's tags. `read`
+gives the corpora.
 
-Axes: L layers, N words of training, M of test, D encoder.
+Axes: L layers, N words of training, M of test, D encoder, K tags.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +42,15 @@ UPOS = 3  # column of CoNLL-U
 WORD, POS, LEMMA, FRAME = 3, 4, 6, 7  # of CoNLL-2012
 ABSENT = ("_", "-")  # empty cells
 BATCH = 1024  # words per training step of a probe
-Fit = Callable[[Float[Tensor, "N D"], Sequence[str], Float[Tensor, "M D"], int], list[str]]
+FEWEST_STEPS = 10
+# Trains a probe on vectors and the numbers of their tags, and returns the log-probabilities of the
+# tags of new vectors; the numbers are those of tags and the seed, the last the share of its steps.
+Fit = Callable[
+    [Float[Tensor, "N D"], Int[Tensor, " N"], Float[Tensor, "M D"], int, int, float],
+    Float[Tensor, "M K"],
+]
+# The ends of the blocks of an online code (Voita and Titov 2020, section 2.2.2).
+PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 
 
 class Sentence(NamedTuple):
@@ -162,9 +172,12 @@ def measure_tags(
     Reports the accuracy of the tags, and that of a control task, in which each word type has a
     random tag of the training set (Hewitt and Liang 2019): how much the probe can memorise of the
     words. For chunks and entities it also reports the F1 of whole chunks, which tells probes apart
-    where most words are in no chunk. The baseline is the most frequent tag of a word in training.
+    where most words are in no chunk. The description length says how easily the tags are read, not
+    only how well. The baseline is the most frequent tag of a word in training.
     """
     known, new = (labelled(text.sentences, name) for text in (train, test))
+    kinds = sorted(set(known.labels))
+    numbers = {tag: number for number, tag in enumerate(kinds)}
 
     def scored(guesses: Sequence[str]) -> dict[str, float]:
         figures = {"accuracy": accuracy(guesses, new.labels)}
@@ -174,13 +187,40 @@ def measure_tags(
 
     def figures(layer: int, seed: int) -> dict[str, float]:
         x, y = train.layers[layer, known.rows], test.layers[layer, new.rows]
+
+        def guesses(labels: Sequence[str]) -> list[str]:
+            tags = torch.tensor([numbers[label] for label in labels])
+            return [kinds[k] for k in fit(x, tags, y, len(kinds), seed, 1.0).argmax(1).tolist()]
+
         tags = drawn([*known.words, *new.words], known.labels, seed)
-        control = fit(x, [tags[word] for word in known.words], y, seed)
-        right = accuracy(control, [tags[word] for word in new.words])
-        return scored(fit(x, known.labels, y, seed)) | {"control": right}
+        control = guesses([tags[word] for word in known.words])
+        gold = torch.tensor([numbers[label] for label in known.labels])
+        return scored(guesses(known.labels)) | {
+            "control": accuracy(control, [tags[word] for word in new.words]),
+            "code": description_length(x, gold, len(kinds), fit, seed),
+        }
 
     baseline = scored(most_frequent(known.words, known.labels, new.words))
     return _by_layer(baseline, figures, len(train.layers), seeds)
+
+
+def description_length(
+    x: Float[Tensor, "N D"], tags: Int[Tensor, " N"], num_tags: int, fit: Fit, seed: int
+) -> float:
+    """Return the length of the online code of the tags given the vectors, as a share of that of the
+    uniform code (Voita and Titov 2020, section 2.2.2; the inverse of their compression).
+
+    The words are shuffled and cut into blocks. The tags of a block are coded with the probabilities
+    of a probe of all blocks before it, those of the first uniformly.
+    """
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    ends = sorted({math.ceil(portion * len(x)) for portion in PORTIONS})
+    x, tags, nats = x[order], tags[order], ends[0] * math.log(num_tags)
+    for end, following in pairwise(ends):
+        block = slice(end, following)
+        log_p = fit(x[:end], tags[:end], x[block], num_tags, seed, end / len(x))
+        nats -= log_p.gather(1, tags[block, None].to(log_p.device)).sum().item()
+    return nats / (len(x) * math.log(num_tags))
 
 
 def measure_senses(train: Text, test: Text) -> dict[str, Any]:
@@ -222,28 +262,28 @@ def _by_layer(
 
 def linear(
     x: Float[Tensor, "N D"],
-    tags: Sequence[str],
+    tags: Int[Tensor, " N"],
     new: Float[Tensor, "M D"],
+    num_tags: int,
     seed: int,
+    share: float,
     *,
     steps: int,
     lr: float,
     device: str = "cpu",
-) -> list[str]:
-    """Return the tags of new vectors, predicted by multinomial logistic regression: so many steps
-    of Adam, whose rate decays linearly from `lr` to 0, on standardised vectors.
+) -> Float[Tensor, "M K"]:
+    """Return the log-probabilities of new vectors' tags by multinomial logistic regression: a share
+    of so many steps of Adam, whose rate decays linearly from `lr` to 0, on standardised vectors.
 
     The parameters start at 0, so that the seed determines the order of the batches only.
     """
-    x, new = x.to(device), new.to(device)
+    x, y, new = x.to(device), tags.to(device), new.to(device)
     mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
     x, new = (x - mean) / deviation, (new - mean) / deviation
-    kinds = sorted(set(tags))
-    numbers = {tag: number for number, tag in enumerate(kinds)}
-    y = torch.tensor([numbers[tag] for tag in tags], device=device)
-    model = nn.Linear(x.shape[1], len(kinds), device=device)
+    model = nn.Linear(x.shape[1], num_tags, device=device)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
+    steps = max(round(share * steps), FEWEST_STEPS)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     for batch in islice(_shuffled(len(x), seed), steps):
@@ -252,7 +292,7 @@ def linear(
         optimizer.step()
         schedule.step()
     with torch.no_grad():
-        return [kinds[number] for number in model(new).argmax(1).tolist()]
+        return model(new).log_softmax(1)
 
 
 def _shuffled(count: int, seed: int) -> Iterator[Int[Tensor, " B"]]:

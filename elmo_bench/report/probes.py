@@ -15,12 +15,15 @@ from .writers import Grid
 Column = tuple[str, str, str]  # corpus, property, figure
 TITLES = {"chunk": "chunks", "entity": "entities", "pos": "POS", "sense": "senses"}
 FIGURES = {"accuracy": "accuracy", "selectivity": "selectivity", "f1": "span F1"}
+FIGURES |= {"code": "description length"}
 NAMED = ("name", "pretrained", "directions")  # settings that form an encoder's name
 CAPTION = (
     "Percent, mean ± standard deviation over seeds ({}); one figure where no chance is involved. "
     "Layer 0 is the lowest. Baseline: the most frequent label of a word in training (sense of its "
     "lemma). Selectivity: accuracy less that of the same probe on a control task, in which each "
-    "word type has a label at random (Hewitt and Liang 2019)."
+    "word type has a label at random (Hewitt and Liang 2019). Description length: bits of the "
+    "training labels given the vectors, in an online code, as a share of those without (Voita and "
+    "Titov 2020); lower is easier to read."
 )
 
 

@@ -8,6 +8,7 @@ import torch
 from elmo_bench.encoders.probing import (
     Sentence,
     Text,
+    description_length,
     drawn,
     f1,
     linear,
@@ -56,6 +57,40 @@ def test_a_control_task_is_learned_where_vectors_have_the_word_and_else_not(tagg
     assert figures["baseline"]["accuracy"] == pytest.approx(word["accuracy"][0], abs=0.05)
     assert len(set(tag["control"])) == 2  # a seed has a control task of its own
     assert measured("pos", both, [2])["layers"][1] == {name: each[1:] for name, each in tag.items()}
+
+
+def test_the_description_length_is_that_of_an_online_code():
+    """By hand: a probe that gives the tags of what it has seen their shares, plus one each."""
+    seen = []
+
+    def fit(x, tags, new, num_tags, seed, share):
+        seen.append((len(x), len(new), round(share, 2)))
+        shares = torch.bincount(tags, minlength=num_tags) + 1.0
+        return (shares / shares.sum()).log().expand(len(new), -1)
+
+    tags = torch.arange(40) % 4 // 3  # a quarter has tag 1
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(5))
+    bits = 1.0  # of the first, uniformly
+    for end, following in ((1, 2), (2, 3), (3, 5), (5, 10), (10, 20), (20, 40)):
+        known, block = tags[order[:end]], tags[order[end:following]]
+        for tag in (0, 1):
+            share = ((known == tag).sum() + 1) / (end + 2)
+            bits -= float((block == tag).sum() * share.log2())
+    x = torch.zeros(40, 2)
+    assert description_length(x, tags, 2, fit, 5) == pytest.approx(bits / 40, rel=1e-5)
+    assert seen[0] == (1, 1, 0.03)
+    assert seen[-1] == (20, 20, 0.5)
+
+
+def test_what_is_easier_to_read_is_shorter(tagged):
+    """The tag itself; the word's type, which tells it half; noise, about the uniform code."""
+    sentence, types, tags = tagged
+    noise = torch.randn(600, 4, generator=torch.Generator().manual_seed(3))
+    both = text(
+        [sentence], one_hot(tags, 40), one_hot(types, 40), torch.nn.functional.pad(noise, (0, 36))
+    )
+    tag, word, nothing = (layer["code"][0] for layer in measured("pos", both, [1])["layers"])
+    assert tag < 0.3 < 0.5 < word < 0.9 < nothing < 1.2
 
 
 def test_a_control_task_has_the_labels_as_often_as_they_are():
