@@ -13,7 +13,8 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import check_room, row_bytes
-from elmo_bench.files import NotHereError, counted_noun, offline
+from elmo_bench.files import counted_noun
+from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart
 
 from . import build, hardware, inputs, process

@@ -7,7 +7,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import Encoder
-from elmo_bench.files import check_online
+from elmo_bench.files.download import check_online
 
 from .inputs import instantiate, made
 

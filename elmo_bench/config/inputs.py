@@ -18,8 +18,8 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from elmo_bench.files import corpus as find
 from elmo_bench.files import watched
+from elmo_bench.files.download import corpus as find
 from elmo_bench.runs import (
     Overlap,
     finished,

@@ -25,15 +25,13 @@ from elmo_bench.files import watched
 from elmo_bench.text import (
     TAGS,
     Row,
-    is_conll2012,
     is_tag,
-    name_spans,
     read_blocks,
     read_conllu,
-    read_documents,
     spans_to_iob2,
     tags_to_spans,
 )
+from elmo_bench.text.conll2012 import is_conll2012, name_spans, read_documents
 
 from .contract import Encoder
 from .encode import encode_each

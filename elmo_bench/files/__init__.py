@@ -14,14 +14,7 @@ from .bounds import (
     Text as Text,
     one_of as one_of,
 )
-from .download import (
-    NotHereError as NotHereError,
-    check_online as check_online,
-    corpus as corpus,
-    fetch as fetch,
-    hash_file as hash_file,
-    offline as offline,
-)
+from .download import fetch as fetch, hash_file as hash_file
 from .files import (
     alone as alone,
     atomic as atomic,

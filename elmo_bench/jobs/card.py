@@ -16,7 +16,8 @@ from omegaconf import DictConfig
 
 from elmo_bench.config.inputs import quoted
 from elmo_bench.config.launcher import ProcessLauncher, script
-from elmo_bench.files import offline, scratch_path
+from elmo_bench.files import scratch_path
+from elmo_bench.files.download import offline
 
 log = logging.getLogger(__name__)
 ARCHIVE = "runs.tar.xz"

@@ -1,12 +1,5 @@
 from .conll import Row as Row, read_blocks as read_blocks, read_conllu as read_conllu
-from .conll2012 import (
-    MIN_COLUMNS as MIN_COLUMNS,
-    NO_WORD as NO_WORD,
-    bracket_spans as bracket_spans,
-    is_conll2012 as is_conll2012,
-    name_spans as name_spans,
-    read_documents as read_documents,
-)
+from .conll2012 import read_documents as read_documents
 from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_of as texts_of
 from .lines import (
     decode as decode,

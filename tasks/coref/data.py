@@ -17,16 +17,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import (
-    BRACKETS,
-    Row,
-    Vocab,
-    are_words,
-    paired,
-    part_sentences,
-    read_documents,
-    tokenize,
-)
+from elmo_bench.text import BRACKETS, Row, Vocab, are_words, paired, part_sentences, tokenize
+from elmo_bench.text.conll2012 import read_documents
 
 from .mentions import Clusters, Mention, add_mentions, cells_of, merge, without_repeats
 

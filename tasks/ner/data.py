@@ -26,16 +26,14 @@ from elmo_bench.text import (
     Span,
     Vocab,
     gold_of,
-    is_conll2012,
     is_tag,
-    name_spans,
     read_blocks,
-    read_documents,
     spans_to_bioul,
     spans_to_iob2,
     tags_to_spans,
     words_of,
 )
+from elmo_bench.text.conll2012 import is_conll2012, name_spans, read_documents
 
 WORD = 3  # column of CoNLL-2012
 

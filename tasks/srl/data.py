@@ -21,14 +21,13 @@ from elmo_bench.text import (
     Row,
     Span,
     Vocab,
-    bracket_spans,
     paired,
-    read_documents,
     read_lines,
     spans_to_iob2,
     tags_to_spans,
     words_of,
 )
+from elmo_bench.text.conll2012 import bracket_spans, read_documents
 
 WORD, LEMMA, FIRST_PREDICATE = 3, 6, 11  # columns
 _GAP = re.compile("[ \t]+")  # between columns, as in CoNLL-2012; roles may contain other spaces

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_bench.files import atomic, corpus, download, fetch, find_files
+from elmo_bench.files import atomic, download, fetch, find_files
+from elmo_bench.files.download import corpus
 from tests.conftest import composed
 
 CONF = Path(__file__).parents[2] / "conf"
