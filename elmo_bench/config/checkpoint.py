@@ -23,7 +23,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from elmo_bench.runs import check_types
 from elmo_bench.text import Vocab, forms
-from elmo_bench.training import load, refusing
+from elmo_bench.training.checkpoint import load, refusing
 from elmo_bench.training.module import TaskModule
 
 from . import build, check, inputs

@@ -25,7 +25,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from elmo_bench.files import signals
 from elmo_bench.runs.processes import check_cores, check_slurm_tasks, cores
-from elmo_bench.training import AtomicCheckpoints
+from elmo_bench.training.resume import AtomicCheckpoints
 
 from .inputs import instantiate
 

@@ -18,13 +18,15 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench import COMMAND, training
+from elmo_bench import COMMAND
 from elmo_bench.config.hardware import device
 from elmo_bench.config.inputs import instantiate, sentences
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.files import Bars, check_bilm_folder, duration, sole, watched, write_text
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
+from elmo_bench.training.checkpoint import load, refusing
+from elmo_bench.training.resume import save_state
 
 log = logging.getLogger(__name__)
 LOCK, LAST = "pretrain", "last.ckpt"
@@ -97,8 +99,8 @@ class _Run:
         self.out, self.last = Path(cfg.out), Path(cfg.out, LAST)
         self.identity = identity(cfg, trainer.corpus, dev)
         if self.last.is_file():
-            with training.refusing(self.last, "not the state of a training"):
-                self._resume(training.load(self.last))
+            with refusing(self.last, "not the state of a training"):
+                self._resume(load(self.last))
 
     def train(self) -> None:
         """Train to the end."""
@@ -147,7 +149,7 @@ class _Run:
         if math.isinf(self.best):
             self._keep()
         own = {key: getattr(self, key) for key in ("best", "seconds", "identity")}
-        training.save_state(self.trainer.state_dict() | own, self.last)
+        save_state(self.trainer.state_dict() | own, self.last)
 
     def _resume(self, saved: dict[str, Any]) -> None:
         before, now = saved["identity"], self.identity

@@ -30,7 +30,7 @@ from elmo_bench.runs import (
     reads_apart,
     write_result,
 )
-from elmo_bench.training import StepCheckpoint, naming_checkpoint, wandb_logger
+from elmo_bench.training import wandb_logger
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import EpochLines, is_first
 from elmo_bench.training.module import LossError, TaskModule
@@ -40,6 +40,7 @@ from elmo_bench.training.outputs import (
     write_counts,
     write_predictions,
 )
+from elmo_bench.training.resume import StepCheckpoint, naming_checkpoint
 
 log = logging.getLogger(__name__)
 FLOAT32 = "32-true"

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
-from elmo_bench.encoders import batch_sizes
+from elmo_bench.encoders.encode import batch_sizes
 
 T = TypeVar("T")
 LENGTH_NOISE = 0.1  # relative noise on lengths before sorting

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_bench.encoders import parted
+from elmo_bench.encoders.encode import parted
 from elmo_bench.files import counted_noun
 
 from .data import Numbered

@@ -13,8 +13,9 @@ import torch
 from elmo_bench.files.signals import Stopped
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
-from elmo_bench.training import data, save_state
+from elmo_bench.training import data
 from elmo_bench.training.module import TaskModule
+from elmo_bench.training.resume import save_state
 from tasks.ner.model import BiLstmCrf
 from tests import conftest
 from tests.jobs.small import SMALL

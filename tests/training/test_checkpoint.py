@@ -7,7 +7,7 @@ import zipfile
 import pytest
 import torch
 
-from elmo_bench.training import load, refusing
+from elmo_bench.training.checkpoint import load, refusing
 
 CONTENT = {
     "state_dict": {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(2)},
