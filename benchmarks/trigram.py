@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo_bench.text import read_text, text_files
+from elmo_bench.text.sentences import read_text, text_files
 
 BITS = 21  # per word in the key of a trigram
 WORD = (1 << BITS) - 1

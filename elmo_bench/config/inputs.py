@@ -29,8 +29,9 @@ from elmo_bench.runs import (
     read_run,
     unfinished,
 )
-from elmo_bench.text import forms, read_text, read_vectors, text_files, texts_of
+from elmo_bench.text import forms, read_vectors, texts_of
 from elmo_bench.text.overlap import in_text, in_training
+from elmo_bench.text.sentences import read_text, text_files
 
 log = logging.getLogger(__name__)
 SPLITS = ("train", "dev", "test")

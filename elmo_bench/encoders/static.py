@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.text import Case, Sentences, forms, read_vectors
+from elmo_bench.text import Sentences, forms, read_vectors
+from elmo_bench.text.vocab import Case
 
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
 

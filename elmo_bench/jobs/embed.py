@@ -23,7 +23,7 @@ from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.encode import encode_each, forget_words
 from elmo_bench.encoders.vectors_file import HDF5, is_vectors, write_vectors
 from elmo_bench.files import Bars, check_output, sole
-from elmo_bench.text import chunks, read_sentences
+from elmo_bench.text.sentences import chunks, read_sentences
 
 log = logging.getLogger(__name__)
 DTYPES = {"float32": torch.float32, "float16": torch.float16}

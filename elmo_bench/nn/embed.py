@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.files import MAX_SIZE, Dropout, Positive, Probability, Size
-from elmo_bench.text import PADDING, UNKNOWN, Vocab
 from elmo_bench.text.chars import NUM_CHARACTERS, PAD
+from elmo_bench.text.vocab import PADDING, UNKNOWN, Vocab
 
 from .tokens import Tokens
 

@@ -9,14 +9,7 @@ from .lines import (
     read_lines as read_lines,
     read_objects as read_objects,
 )
-from .sentences import (
-    Sentences as Sentences,
-    chunks as chunks,
-    part_sentences as part_sentences,
-    read_sentences as read_sentences,
-    read_text as read_text,
-    text_files as text_files,
-)
+from .sentences import Sentences as Sentences, read_sentences as read_sentences
 from .spans import (
     TAGS as TAGS,
     Span as Span,
@@ -38,10 +31,4 @@ from .tokenize import (
     words_of as words_of,
 )
 from .vectors import read_vectors as read_vectors
-from .vocab import (
-    PADDING as PADDING,
-    UNKNOWN as UNKNOWN,
-    Case as Case,
-    Vocab as Vocab,
-    forms as forms,
-)
+from .vocab import Vocab as Vocab, forms as forms

@@ -17,8 +17,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
-from elmo_bench.text import BRACKETS, Row, Vocab, are_words, paired, part_sentences, tokenize
+from elmo_bench.text import BRACKETS, Row, Vocab, are_words, paired, tokenize
 from elmo_bench.text.conll2012 import read_documents
+from elmo_bench.text.sentences import part_sentences
 
 from .mentions import Clusters, Mention, add_mentions, cells_of, merge, without_repeats
 

@@ -19,7 +19,7 @@ from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import tokens
 from elmo_bench.runs import figure
-from elmo_bench.text import UNKNOWN
+from elmo_bench.text.vocab import UNKNOWN
 from tests import conftest
 from tests.jobs.small import RECORDS, SMALL
 

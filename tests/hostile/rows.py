@@ -22,7 +22,8 @@ from elmo_bench.jobs.train import train
 from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
 from elmo_bench.report.plots import style
 from elmo_bench.sample import files as sample
-from elmo_bench.text import read_conllu, read_sentences, read_text, read_vectors
+from elmo_bench.text import read_conllu, read_sentences, read_vectors
+from elmo_bench.text.sentences import read_text
 from elmo_bench.training.module import TaskModule
 from tests import conftest
 from tests.jobs.small import RECORDS, SMALL

@@ -9,7 +9,6 @@ from elmo_bench.lm.model import _read_vocabulary
 from elmo_bench.text import (
     Span,
     Vocab,
-    part_sentences,
     read_blocks,
     read_conllu,
     read_lines,
@@ -18,9 +17,9 @@ from elmo_bench.text import (
     spans_to_bioul,
     spans_to_iob2,
     tags_to_spans,
-    text_files,
     tokenize,
 )
+from elmo_bench.text.sentences import part_sentences, text_files
 
 
 @pytest.mark.parametrize(
