@@ -1,7 +1,13 @@
 from .archive import (
+    OVERRIDES as OVERRIDES,
     SUFFIX as SUFFIX,
+    key_of as key_of,
+    overrides as overrides,
     pack as pack,
+    portable as portable,
+    portable_overrides as portable_overrides,
     run_folders as run_folders,
+    short as short,
     unpacked as unpacked,
 )
 from .counts import (
@@ -22,14 +28,6 @@ from .identity import (
     leaves as leaves,
     reads_apart as reads_apart,
     settings_digest as settings_digest,
-)
-from .portable import (
-    OVERRIDES as OVERRIDES,
-    key_of as key_of,
-    overrides as overrides,
-    portable as portable,
-    portable_overrides as portable_overrides,
-    short as short,
 )
 from .query import (
     ENCODER as ENCODER,
