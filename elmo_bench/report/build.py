@@ -10,6 +10,7 @@ from elmo_bench.runs import Run, collect, failures, frozen, run_folders, short, 
 from .published import stands_in
 from .selection import select
 from .table import Report, corrected
+from .tuning import with_draws
 
 log = logging.getLogger(__name__)
 # The settings that each of several tables may override.
@@ -79,9 +80,13 @@ def matching(runs: Sequence[Run], table: Mapping[str, Any]) -> list[Run]:
 def reports_of(
     runs: Sequence[Run], failed: Sequence[Run], title: str, table: Mapping[str, Any]
 ) -> list[Report]:
-    """Return the reports of a table's runs, the first with a note on those that failed."""
+    """Return the reports of a table's runs, the first with the draws of `sweep=tune` and a note on
+    runs that failed.
+    """
     options = {key: value for key, value in table.items() if key != "where"}
-    reports = select(runs, **options, title=title)
+    reports = select([run for run in runs if run.trial is None], **options, title=title)
+    if draws := [run for run in (*runs, *failed) if run.trial is not None]:
+        reports[0] = with_draws(reports[0], draws)
     if failed:
         which = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]
         which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []

@@ -14,8 +14,7 @@ from rich.text import Text
 from elmo_bench.files import counted_noun, plain
 from elmo_bench.runs import F1, NOTHING, Run, distinguishing, figure, short, text, values
 
-from .grids import points
-from .names import metric_title, name, task_titles
+from .names import metric_title, name, points, task_titles
 from .writers import Grid, Terminal
 
 SIDES = ("A", "B")

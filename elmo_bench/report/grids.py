@@ -10,10 +10,11 @@ from elmo_bench.files import listed
 from elmo_bench.runs import Key, text
 
 from .comparison import Comparison
-from .names import NONE, axis, metric_title, name, names, task_titles, value
+from .names import NONE, axis, metric_title, name, names, points, task_titles, value
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
+from .tuning import lines, sides, verdict
 from .writers import Grid, without
 
 MEANS = "percent: mean ± standard deviation (runs)"
@@ -29,6 +30,11 @@ ABOUT_SMALLEST = (
 )
 MEAN = "mean over corpora"  # the last row of a table whose rows are corpora
 ABOUT_MEAN = "In the mean, corpora on which the same models were tested count as one."
+ABOUT_TUNING = (
+    "Of settings that were drawn at random, with one seed, percent. Best of k: the median of what "
+    "the best of k draws reaches on dev, and a band that holds for all k; those of a column and of "
+    "{} hold together with 95 %."
+)
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
@@ -102,8 +108,9 @@ def titled(title: str, about: str) -> str:
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind, in reading order: `means`, `differences`, `paper`; without empty
-    ones and, because `differences` includes them, the means of a single row with comparisons.
+    """Return the tables by kind, in reading order: `means`, `differences`, `tuning`, `paper`;
+    without empty ones and, because `differences` includes them, the means of a single row with
+    comparisons.
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}
@@ -111,6 +118,8 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["means"] = means(report)
     if has_comparisons:
         grids["differences"] = differences(report)
+    if sides(report):
+        grids["tuning"] = tuning(report)
     if any(cell.published is not None for cell in report.cells):
         grids["paper"] = paper(report)
     return grids
@@ -247,6 +256,26 @@ def tested(comparison: Comparison) -> list[str]:
     return [difference, interval, p_value(test.p), corrected, points(test.detectable)]
 
 
+def tuning(report: Report) -> Grid:
+    """Return a table of what each side has drawn and chosen, and its tuning curve."""
+    labels, by_row = labels_of(report), sides(report)
+    columns = [head for head in report.heads if any(head in tuned for tuned in by_row.values())]
+    rows, said = [], [ABOUT_TUNING.format(labels.base)]
+    for row, tuned in by_row.items():
+        most = max(len(side.draws) for side in tuned.values())
+        texts = {column: lines(side, most) for column, side in tuned.items()}
+        for what in dict.fromkeys(what for each in texts.values() for what in each):
+            cells = (texts.get(column, {}).get(what, "") for column in columns)
+            rows.append([*labels.rows[row], what, *cells])
+        base = tuned[report.baseline or ()]
+        for column, side in tuned.items():
+            if side is not base:
+                names = ", ".join([*labels.rows[row], labels.columns[column]])
+                said.append(f"{names} against {labels.base}: {verdict(side.curve, base.curve)}.")
+    heads = [*labels.heads, "", *(labels.columns[column] for column in columns)]
+    return Grid(titled(report.title, "tuning"), heads, rows, len(labels.heads) + 1, " ".join(said))
+
+
 def paper(report: Report) -> Grid:
     """Return a table of our figures and the paper's, for the settings that the paper reports."""
     cells = [cell for cell in report.cells if cell.published is not None]
@@ -278,20 +307,6 @@ def score(cell: Cell) -> str:
     """Format a cell in percent: mean ± standard deviation (runs)."""
     spread = "" if cell.deviation is None else f" ± {100 * cell.deviation:.2f}"
     return f"{points(cell.mean)}{spread} ({len(cell.runs)})"
-
-
-def points(value: float | None, *, signed: bool = False) -> str:
-    """Format a fraction of 1 in percent; None as "".
-
-    >>> points(-0.0125), points(0.5, signed=True), points(None), points(0.0, signed=True)
-    ('−1.25', '+50.00', '', '0.00')
-    >>> points(-1e-9, signed=True), points(1e-9, signed=True)
-    ('0.00', '+0.00')
-    """
-    if value is None:
-        return ""
-    digits = f"{100 * value:{'+' if signed else ''}z.2f}"
-    return ("0.00" if digits == "+0.00" and value <= 0 else digits).replace("-", "−")
 
 
 def p_value(p: float | None) -> str:

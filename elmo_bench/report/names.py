@@ -137,3 +137,17 @@ def metric_title(run: Run, metric: str | None = None) -> str:
     if key == task["monitor"] and task.get("monitor_title"):
         return str(task["monitor_title"])
     return key.replace("_", " ").replace("/", " ").replace("f1", "F1")
+
+
+def points(value: float | None, *, signed: bool = False) -> str:
+    """Format a fraction of 1 in percent; None as "".
+
+    >>> points(-0.0125), points(0.5, signed=True), points(None), points(0.0, signed=True)
+    ('−1.25', '+50.00', '', '0.00')
+    >>> points(-1e-9, signed=True), points(1e-9, signed=True)
+    ('0.00', '+0.00')
+    """
+    if value is None:
+        return ""
+    digits = f"{100 * value:{'+' if signed else ''}z.2f}"
+    return ("0.00" if digits == "+0.00" and value <= 0 else digits).replace("-", "−")

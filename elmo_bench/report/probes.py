@@ -8,8 +8,7 @@ from typing import Any
 
 from elmo_bench.runs import frozen
 
-from .grids import points
-from .names import NONE, name
+from .names import NONE, name, points
 from .writers import Grid
 
 Column = tuple[str, str, str]  # corpus, property, figure

@@ -11,7 +11,7 @@ from elmo_bench.runs import OVERRIDES, SHORT, Run, key_of, overrides, portable_o
 
 from .names import metric_title, task_titles
 from .significance import FEWEST, LEVEL
-from .table import Report, comparisons_of, software
+from .table import Report, comparisons_of, grouped, software
 from .writers import Grid
 
 TESTS = (
@@ -48,7 +48,27 @@ def methods(reports: Sequence[Report]) -> str:
         f"{counted_noun(len(cells), 'setting')}, with seed{'s' * (len(seeds) > 1)} "
         f"{listed(map(str, seeds))}. Figures are {listed(figures)}, means over runs with their "
         "standard deviation. Of each run the epoch that is best on dev is measured."
-        f"{TESTS * is_tested}{''.join(notes)}"
+        f"{_tuning(reports)}{TESTS * is_tested}{''.join(notes)}"
+    )
+
+
+def _tuning(reports: Sequence[Report]) -> str:
+    """Return a sentence on the draws of settings; "" without any."""
+    draws = {draw.folder: draw for report in reports for draw in report.draws}
+    numbers = sorted(
+        {
+            len(side)
+            for report in reports
+            for side in grouped(report.draws, report.rows, report.columns).values()
+        }
+    )
+    if not draws:
+        return ""
+    seconds = sum(draw.seconds.get("total", 0) for draw in draws.values())
+    return (
+        f" The settings of each side are the best on dev of {listed(map(str, numbers))} random "
+        f"draws, each trained with one seed ({len(draws):,} draws in all, {duration(seconds)}); "
+        "tuning curves have simultaneous bands (Lourie et al. 2024)."
     )
 
 
@@ -66,6 +86,7 @@ def provenance(reports: Sequence[Report], command: str = "") -> Grid:
         ("runs", f"{len(runs):,}"),
         ("finished", " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))),
         ("time of all runs", duration(seconds) if trained else ""),
+        *(("drawn", text) for text in _spaces(reports)),
         ("device", listed(f"{each} ({counted_noun(n, 'run')})" for each, n in devices.items())),
         ("software", software(runs)),
         *(("sha256", text) for text in _hashes(runs)),
@@ -73,6 +94,14 @@ def provenance(reports: Sequence[Report], command: str = "") -> Grid:
     ]
     filled = [[label, text] for label, text in rows if text]
     return Grid("where the figures come from", ["what", "which"], filled, 1)
+
+
+def _spaces(reports: Sequence[Report]) -> list[str]:
+    """Return what each key was drawn from, behind its task."""
+    draws = [draw for report in reports for draw in report.draws]
+    titles = task_titles(draws)
+    lines = (f"{titles[d.task]}: {key} from {d.tune[key]}" for d in draws for key in d.tune)
+    return [*dict.fromkeys(lines)]
 
 
 def _hashes(runs: Sequence[Run]) -> list[str]:

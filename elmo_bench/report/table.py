@@ -5,7 +5,7 @@ differences to a baseline.
 import statistics
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from elmo_bench.files import counted_noun, listed, one_of
@@ -86,6 +86,7 @@ class Report:
     notes: list[str]  # reasons why comparisons have no test, and remarks on the runs
     title: str = ""  # distinguishes several reports
     chosen_among: int = 0  # largest number of settings that dev chose a cell from; 0: no choice
+    draws: list[Run] = field(default_factory=list)  # tried settings of the cells' sides
 
     @property
     def keys(self) -> list[str]:
@@ -239,14 +240,14 @@ def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:
 def grouped(
     runs: Iterable[Run], rows: Sequence[str], columns: Sequence[str] = ()
 ) -> dict[tuple[Key, Key], list[Run]]:
-    """Group runs by row and column; of runs of a seed the first that finished counts, a training
-    before its own evaluations, which have neither epochs nor costs.
+    """Group runs by row and column; of runs of a seed (and draw) the first that finished counts, a
+    training before its own evaluations, which have neither epochs nor costs.
     """
-    groups: dict[tuple[Key, Key], dict[int, Run]] = defaultdict(dict)
+    groups: dict[tuple[Key, Key], dict[Key, Run]] = defaultdict(dict)
     for run in runs:
-        by_seed = groups[values(run, rows), values(run, columns)]
-        by_seed[run.seed] = min(
-            (by_seed.get(run.seed, run), run), key=lambda same: (same.epochs == 0, same.finished)
+        by_seed, number = groups[values(run, rows), values(run, columns)], (run.seed, run.trial)
+        by_seed[number] = min(
+            (by_seed.get(number, run), run), key=lambda same: (same.epochs == 0, same.finished)
         )
     return {key: [*by_seed.values()] for key, by_seed in groups.items()}
 

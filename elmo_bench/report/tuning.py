@@ -4,12 +4,22 @@ and He 2024, "Show Your Work with Confidence", arXiv 2311.09480).
 Axes: N draws of a side, and the budgets of 1 to N draws.
 """
 
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 from jaxtyping import Float
+
+from elmo_bench.files import counted_noun, duration, listed
+from elmo_bench.runs import F1, Key, Run, distinguishing, values
+
+from .comparison import examples_of, figure_of
+from .names import axis, name, points, task_titles, value
+from .table import Report, grouped, is_measured
 
 TOP = 1.0  # the highest score there is
 CONFIDENCE = 0.975  # of a curve's band; those of two sides hold together with 95 %
@@ -79,3 +89,120 @@ def probability(least: Float[np.ndarray, " N"], most: Float[np.ndarray, " N"]) -
         counts[np.searchsorted(least, place) + 1 :] = 0  # and no more may
         before = place
     return float(counts[size] / scipy.stats.poisson.pmf(size, size))
+
+
+class Side(NamedTuple):
+    """The draws of a cell, and the score of each on dev by what its task monitors; of a draw that
+    failed the lowest there is.
+    """
+
+    draws: list[Run]
+    scores: Float[np.ndarray, " N"]
+    lowest: float  # 0, or -1 for a correlation
+    curve: Curve
+
+    @property
+    def best(self) -> list[Run]:
+        """The draws with the highest score: several only if they are equal."""
+        pairs = zip(self.draws, self.scores, strict=True)
+        return [draw for draw, score in pairs if score == self.scores.max()]
+
+
+@lru_cache(maxsize=32)
+def sides(report: Report) -> dict[Key, dict[Key, Side]]:
+    """Return the sides by row and column, of the rows where a baseline and another were tuned."""
+    draws, by_row = grouped(report.draws, report.rows, report.columns), {}
+    for row, cells in report.by_row.items():
+        places = {column: (cells[column].row, column) for column in report.heads if column in cells}
+        tuned = {column: side(draws[at]) for column, at in places.items() if at in draws}
+        if report.baseline in tuned and len(tuned) > 1:
+            by_row[row] = tuned
+    return by_row
+
+
+def side(draws: Sequence[Run]) -> Side:
+    """Return a side; raises ValueError for a draw with other scores on dev alone."""
+    ordered = sorted(draws, key=lambda draw: draw.trial or 0)
+    known = {d: figure_of(d, None, "dev") for d in ordered if is_measured(d, "dev")}
+    counts = [examples_of(draw, None, "dev") for draw in [*known][:1]]
+    is_correlation = any(each and each.rows.shape[-1] != F1 for each in counts)
+    lowest = -1.0 if is_correlation or min(known.values(), default=0) < 0 else 0.0
+    scores = np.array([known.get(draw, lowest) for draw in ordered])
+    return Side(ordered, scores, lowest, curve(scores, lowest))
+
+
+def with_draws(report: Report, draws: Sequence[Run]) -> Report:
+    """Return the report with the draws of its sides, and notes on what makes these unequal."""
+    report = replace(report, draws=[*draws])
+    return replace(report, notes=[*report.notes, *_notes(report)])
+
+
+def _notes(report: Report) -> Iterator[str]:
+    titles, shown = task_titles(report.runs), 0
+    for row, tuned in sides(report).items():
+        names = {column: name(report.keys, (*row, *column), titles) for column in tuned}
+        numbers = {column: len(side.draws) for column, side in tuned.items()}
+        shown += sum(numbers.values())
+        if len({*numbers.values()}) > 1:
+            of_sides = (f"{names[at]} {counted_noun(n, 'draw')}" for at, n in numbers.items())
+            yield f"unequal budgets: {listed(of_sides)}"
+        for column, side in tuned.items():
+            if unlike := distinguishing(side.draws, []):
+                yield f"{names[column]}: its draws differ in {unlike}, which were not drawn"
+            keys = [*side.best[0].tune]
+            chosen = {values(draw, keys) for draw in side.best}
+            if any(values(run, keys) not in chosen for run in report.by_row[row][column].runs):
+                said = f"do not have the settings of its best draw, number {side.best[0].trial}"
+                yield f"{names[column]}: its runs {said}"
+    if more := len(report.draws) - shown:
+        yield f"not shown: {counted_noun(more, 'draw')} of rows without a tuned baseline or side"
+
+
+def budgets(most: int) -> list[int]:
+    """Return the budgets that are shown, up to so many draws.
+
+    >>> budgets(16), budgets(20)
+    ([1, 2, 4, 8, 16], [1, 2, 4, 8, 16, 20])
+    """
+    return sorted({most, *(2**power for power in range(most.bit_length()))})
+
+
+def lines(side: Side, most: int) -> dict[str, str]:
+    """Return what a side has drawn, the settings of its best draw, and the curve, up to so many
+    draws.
+    """
+    number, best = len(side.draws), side.best[0]
+    failed = sum(not is_measured(draw, "dev") for draw in side.draws)
+    shown = {
+        "draws": f"{number} ({failed} failed)" if failed else f"{number}",
+        "time": duration(sum(draw.seconds.get("total", 0) for draw in side.draws)),
+        "best on dev": points(float(side.scores.max())),
+    }
+    for key in best.tune:
+        chosen = values(best, [key])[0]
+        short = float(f"{chosen:.3g}") if isinstance(chosen, float) else chosen
+        shown[f"chosen: {axis(key)}"] = value(key, short)
+    for k in (k for k in budgets(most) if k <= number):
+        median, *ends = (float(each[k - 1]) for each in side.curve)
+        band = ("no bound" if end in (side.lowest, TOP) else points(end) for end in ends)
+        shown[f"best of {k}"] = f"{points(median)} ({' to '.join(dict.fromkeys(band))})"
+    return shown
+
+
+def verdict(ours: Curve, theirs: Curve) -> str:
+    """Return with which numbers of draws, the same for both, ours is better or worse because the
+    bands part, and the gain in the medians.
+    """
+    most, found = min(len(ours.median), len(theirs.median)), []
+
+    def word(k: int) -> str:
+        if ours.low[k - 1] > theirs.high[k - 1]:
+            return "better"
+        return "worse" if ours.high[k - 1] < theirs.low[k - 1] else "undecided"
+
+    for said, same in groupby(range(1, most + 1), word):
+        ks = [*same]
+        found.append(f"{said} with {ks[0]}" + f" to {ks[-1]}" * (len(ks) > 1))
+    gains = {k: float(ours.median[k - 1] - theirs.median[k - 1]) for k in budgets(most)}
+    by_budget = listed(f"{points(gain, signed=True)} with {k}" for k, gain in gains.items())
+    return f"{', '.join(found)} draws of each; the medians differ by {by_budget}"

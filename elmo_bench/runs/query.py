@@ -9,7 +9,7 @@ from .read import FILES, INPUTS, Run, frozen, text
 Key = tuple[Hashable, ...]  # values of settings
 NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
 # Keys that may differ between runs of an experiment, besides those without effect on figures.
-WITHIN = ("seed", "job", "split", "encoder._target_", "inputs.checkpoint")
+WITHIN = ("seed", "trial", "job", "split", "encoder._target_", "inputs.checkpoint")
 ENCODER, MIX = "encoder.name", "elmo.mix"
 NAMES = ("task.name", "data.name", ENCODER)
 CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that identify the corpus
@@ -68,8 +68,9 @@ def equal(setting: Hashable, value: object) -> bool:
 def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
     """Return the further config keys, the task first, that distinguish runs beyond their seed.
 
-    A key that follows from those before it (a task's batch size, given the task) is left out. The
-    last keys are hashes of the files that the runs read, such as `inputs.data.train`.
+    A key that follows from those before it (a task's batch size, given the task) is left out, and
+    so is one that dev has chosen among draws: the space distinguishes such runs. The last keys are
+    hashes of the files that the runs read, such as `inputs.data.train`.
     """
 
     def importance(key: str) -> tuple[bool, bool, bool, bool, str]:
@@ -78,10 +79,29 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
 
     keys = {key for run in runs for key in run.acting if not below(key, WITHIN)}
     chosen: list[str] = []
+    drawn, untuned = _drawn(runs), [run for run in runs if not run.tune]
     for key in sorted(keys, key=importance):
-        if varies(runs, [*keys_given, *chosen], key):
+        if varies(untuned if key in drawn else runs, [*keys_given, *chosen], key):
             chosen.append(key)
     return chosen
+
+
+def _drawn(runs: Iterable[Run]) -> set[str]:
+    """Return the keys that were drawn for runs of `sweep=tune`, and those that have the value of
+    one of them wherever they have an effect, by interpolation.
+    """
+    tuned = [run for run in runs if run.tune]
+    drawn = {key for run in tuned for key in run.tune}
+    columns = {
+        key: [values(run, [key])[0] for run in tuned]
+        for key in drawn.union(*(run.acting for run in tuned))
+    }
+
+    def repeats(key: str, other: str) -> bool:
+        pairs = zip(columns[key], columns[other], strict=True)
+        return all(value in (NOTHING, others) for value, others in pairs)
+
+    return {key for key in columns if any(repeats(key, other) for other in drawn)}
 
 
 def check_files(runs: Iterable[Run], known: Sequence[str]) -> None:

@@ -95,6 +95,16 @@ class Run:
         """The name of the task."""
         return str(self.config["task"]["name"])
 
+    @property
+    def trial(self) -> int | None:
+        """The number of the draw of settings that the run tries (`sweep=tune`); None for others."""
+        return self.config.get("trial")
+
+    @property
+    def tune(self) -> dict[str, str]:
+        """The space of each key that was drawn, in runs of `sweep=tune`."""
+        return self.config.get("tune") or {}
+
     @cached_property
     def settings(self) -> dict[str, Hashable]:
         """The config by dotted key, `elmo.mix`, with lists as tuples, and the first digits of the
@@ -104,8 +114,9 @@ class Run:
 
     @cached_property
     def acting(self) -> set[str]:
-        """The keys of `settings` that affect figures."""
-        return {*acting(self._measured), *self._hashes, *(FILES.keys() & self.settings.keys())}
+        """The keys of `settings` that affect figures, and the spaces of those that were drawn."""
+        more = {*self._hashes, *(FILES.keys() & self.settings.keys())}
+        return {*acting(self._measured), *more, *(f"tune.{key}" for key in self.tune)}
 
     @cached_property
     def idle(self) -> set[str]:
@@ -124,12 +135,13 @@ class Run:
 
 
 # The types of the values in `result.json` and `run.json`. None: it may be missing.
-GROUPS = ("data", "vocab", "schedule", "published", "fit", "finetune", "store")
+GROUPS = ("data", "vocab", "schedule", "published", "fit", "finetune", "store", "tune")
 TYPES: dict[str, Any] = {
     **{f"config.{group}": dict | None for group in (*GROUPS, "task.optimizer")},
     "config.task.name": str,
     "config.fit.max_epochs": int | None,
     "config.fit.patience": int | None,
+    "config.trial": Count | None,
     "choices": dict | None,
     **{key: kind | None for key, kind in get_type_hints(Run, include_extras=True).items()},
 }

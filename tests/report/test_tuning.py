@@ -1,13 +1,29 @@
-"""Bands of tuning curves cover as often as they say, whatever the scores."""
+"""Bands of tuning curves cover as often as they say, whatever the scores; a report parts the draws
+of `sweep=tune` from the runs of what was chosen, and says where its sides were not tuned alike.
+"""
 
+import json
 import math
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
-from elmo_bench.report.tuning import CONFIDENCE, curve, limits, probability
+from elmo_bench import compare
+from elmo_bench.jobs.archive import archive
+from elmo_bench.report import as_page, markdown, tables
+from elmo_bench.report.plots import picture, style, tuning
+from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, probability, verdict
+
+from .test_figures import panels
 
 SIMULATIONS = 4000
+SPACE = {
+    "task.optimizer.lr": "tag(log, interval(1e-4, 1e-2))",
+    "elmo.dropout": "interval(0.0, 0.6)",
+}
+# The scores of the draws of each side on dev; None: it failed.
+SIDES = {"none": [0.5, None, 0.7, 0.6], "mini": [0.75, 0.8, 0.7, 0.72]}
 
 
 def within(count, confidence):
@@ -72,3 +88,159 @@ def test_a_curve():
     assert all(map(np.array_equal, found, curve(np.sort(scores), -1.0)))
     many = curve(np.linspace(0, 1, 201)[:-1], 0.0)
     assert 0.3 < many.low[0] < many.median[0] == 0.495 < many.high[0] < 0.7
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (
+            ([0.7, 0.7], [0.6, 0.65], [0.8, 1.0]),
+            ([0.4, 0.68, 0.7], [0.3, 0.5, 0.6], [0.5, 0.7, 1.0]),
+            "better with 1, undecided with 2 draws of each; "
+            "the medians differ by +30.00 with 1 and +2.00 with 2",
+        ),
+        (
+            ([0.1] * 3, [0.0] * 3, [0.2] * 3),
+            ([0.1, 0.4, 0.5], [0.0, 0.3, 0.4], [0.2, 0.5, 1.0]),
+            "undecided with 1, worse with 2 to 3 draws of each; "
+            "the medians differ by 0.00 with 1, −30.00 with 2 and −40.00 with 3",
+        ),
+    ],
+)
+def test_the_verdict_changes_with_the_budget(ours, theirs, said):
+    """As far as both were drawn."""
+    assert verdict(*(Curve(*map(np.array, each)) for each in (ours, theirs))) == said
+
+
+def run(folder, encoder, seed, trial=None, dev=None, lr=0.001, **more):
+    """A run of a tuned side as job=train leaves it; without a score one that failed."""
+    config = {
+        "task": {"name": "ner", "monitor": "f1", "optimizer": {"lr": lr}},
+        "data": {"name": "sample"},
+        "encoder": {"name": encoder} | ({} if encoder == "none" else {"_target_": "load"}),
+        "elmo": {"mix": "none" if encoder == "none" else "all", "dropout": 100 * lr},
+        "finetune": {"name": "none", "lr": lr},  # as an experiment that interpolates it
+        "seed": seed,
+        "trial": trial,
+        "tune": SPACE,
+    } | more
+    content = {"task": "ner", "seed": seed, "config": config, "inputs": {}}
+    if dev:
+        content |= {"seconds": {"training": 50.0, "total": 60.0}, "finished": f"2026-01-0{seed}"}
+        content["metrics"] = {"dev/f1": dev} | ({"test/f1": dev - 0.1} if trial is None else {})
+    content |= {"identity": f"{encoder}-{seed}-{trial}", "started": "then"}
+    folder.mkdir(parents=True)
+    (folder / ("result.json" if dev else "run.json")).write_text(json.dumps(content))
+    if not dev:
+        (folder / "error.txt").write_text(
+            "Traceback (most recent call last):\n  f\nMemoryError: x\n"
+        )
+
+
+def sweep(root, sides=SIDES, **more):
+    """The draws of both sides, and two runs of the best of each."""
+    for encoder, scores in sides.items():
+        for trial, score in enumerate(scores):
+            run(root / f"{encoder}{trial}", encoder, 1, trial, score, 0.001 * (trial + 1), **more)
+        best = max(range(len(scores)), key=lambda trial: scores[trial] or 0)
+        for seed in (2, 3):
+            folder = root / f"{encoder}-chosen{seed}"
+            run(folder, encoder, seed, None, scores[best] + 0.01, 0.001 * (best + 1), **more)
+    return root
+
+
+def compared(root, **settings):
+    (found,) = compare(root, columns="encoder", baseline="none", **settings).reports
+    return found
+
+
+def test_the_draws_of_a_sweep(tmp_path):
+    """They have a table of their own, which stays the same in an archive, and a sentence and their
+    spaces on how it was made; runs of the choice are one row although their settings differ.
+    """
+    found = compared(sweep(tmp_path / "runs"))
+    assert found.rows == ["task.name"]
+    assert [(len(cell.runs), round(cell.mean, 2)) for cell in found.cells] == [(2, 0.61), (2, 0.71)]
+    (note,) = found.notes[:1]
+    assert note == "1 of 12 runs failed or did not finish: runs/none1 (MemoryError)"
+    assert not [note for note in found.notes if "draw" in note or "budget" in note]
+    grid = tables(found)["tuning"]
+    assert grid.heads == ["", "no encoder", "mini"]
+    assert grid.rows == [
+        ["draws", "4 (1 failed)", "4"],
+        ["time", "0:03:00", "0:04:00"],
+        ["best on dev", "70.00", "80.00"],
+        ["chosen: task.optimizer.lr", "0.003", "0.002"],
+        ["chosen: dropout of ELMo's vectors", "–", "0.2"],
+        ["best of 1", "50.00 (no bound)", "72.00 (no bound)"],
+        ["best of 2", "60.00 (no bound)", "75.00 (no bound)"],
+        ["best of 4", "70.00 (no bound)", "80.00 (70.00 to no bound)"],
+    ]
+    assert "mini against no encoder: undecided with 1 to 4 draws of each" in grid.caption
+    text = markdown([found])
+    assert "best on dev of 4 random draws, each trained with one seed (8 draws in all" in text
+    assert "elmo.dropout from interval(0.0, 0.6)" in text
+    output = tmp_path / "kept.tar.xz"
+    archive(
+        OmegaConf.create(
+            {"runs": str(tmp_path / "runs"), "output": f"{output}", "cache_dir": f"{tmp_path}/c"}
+        )
+    )
+    assert tables(compared(output))["tuning"] == grid
+
+
+def test_a_plot_of_tuning(tmp_path):
+    """The curves, and the gain of the best of all draws over the baseline's best of k."""
+    found = compared(sweep(tmp_path))
+    curves, gains = panels(tuning(found))
+    drawn = {line.get_label(): [*line.get_ydata()] for line in curves.lines}
+    assert drawn["no encoder"] == pytest.approx([50, 60, 70, 70])
+    assert drawn["mini"] == pytest.approx([72, 75, 80, 80])
+    (gain,) = (line for line in gains.lines if line.get_label() == "mini")
+    assert [*gain.get_ydata()] == pytest.approx([30, 20, 10, 10])
+    assert gains.get_ylim()[0] <= 0
+    assert "Tuning" in as_page([found])
+    assert style.svg([tuning(found)]).count("no encoder") > 1
+    assert b"tuning curves" in picture([found], "svg").lower()
+
+
+@pytest.mark.parametrize(
+    ("sides", "change", "said"),
+    [
+        (
+            SIDES | {"none": [0.5, 0.6, 0.7]},
+            {},
+            "unequal budgets: ner, no encoder 3 draws and ner, mini 4 draws",
+        ),
+        (SIDES, {"rnn": {"layers": 2}}, "its draws differ in ['rnn.layers'], which were not drawn"),
+        (SIDES, {"tune": SPACE | {"elmo.dropout": "choice(0)"}}, "differ in ['tune.elmo.dropout']"),
+        (SIDES, {"dev": 0.9, "lr": 0.005}, "do not have the settings of its best draw, number 0"),
+    ],
+)
+def test_sides_that_were_not_tuned_alike(sides, change, said, tmp_path):
+    """The number of draws, a draw with other settings or of another space, a choice that dev did not
+    make.
+    """
+    sweep(tmp_path, sides)
+    if change:
+        (tmp_path / "mini0" / "result.json").unlink()
+        (tmp_path / "mini0").rmdir()
+        run(tmp_path / "mini0", "mini", 1, 0, **{"dev": 0.75, "lr": 0.002} | change)
+    (note,) = (note for note in compared(tmp_path).notes if "draw" in note)
+    assert said in note
+
+
+def test_draws_without_a_baseline_are_told(tmp_path):
+    sweep(tmp_path, {"mini": [0.7, 0.8]})
+    found = compare(tmp_path, columns="encoder").reports[0]
+    assert "tuning" not in tables(found)
+    assert found.notes == ["not shown: 2 draws of rows without a tuned baseline or side"]
+
+
+def test_tuned_runs_are_not_averaged_with_others(tmp_path):
+    """Nor are those of another space."""
+    sweep(tmp_path)
+    run(tmp_path / "by hand", "mini", 2, None, 0.9, tune={})
+    run(tmp_path / "other", "mini", 2, None, 0.9, tune=SPACE | {"elmo.dropout": "choice(0, 1)"})
+    with pytest.raises(ValueError, match=r"runs of one cell differ in .*'tune.elmo.dropout'"):
+        compared(tmp_path, rows="task")

@@ -3,3 +3,4 @@
 from .comparison import comparison as comparison
 from .curves import QUANTITIES as QUANTITIES, curve as curve, learning as learning
 from .document import picture as picture, telling as telling
+from .tuning import tuning as tuning

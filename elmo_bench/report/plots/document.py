@@ -9,6 +9,7 @@ from ..table import Report
 from . import style
 from .comparison import comparison
 from .curves import QUANTITIES, curve
+from .tuning import tuning
 
 log = logging.getLogger(__name__)
 
@@ -17,17 +18,22 @@ def picture(reports: Sequence[Report], kind: str) -> bytes:
     """Return a file, svg or pdf, with the plots of the reports, below their titles if several have
     one; raises ValueError if there is nothing to draw.
     """
-    drawn = {report.title: plot for report in reports if (plot := telling(report))}
-    for title in {report.title for report in reports} - drawn.keys():
+    drawn = [
+        (report.title, plot)
+        for report in reports
+        for plot in (telling(report), tuning(report))
+        if plot
+    ]
+    for title in {report.title for report in reports} - {title for title, _ in drawn}:
         log.info("only in tables, not plotted: %s", title)
     if not drawn:
         raise ValueError(
             f"output=FILE.{kind}: nothing to plot: the report has a single cell; add runs, "
             "or choose other rows and columns"
         )
-    plots = [*drawn.values()]
+    plots = [plot for _, plot in drawn]
     if len(plots) > 1:
-        plots = [plot._replace(heading=title) for title, plot in drawn.items()]
+        plots = [plot._replace(heading=title) for title, plot in drawn]
     if kind == "pdf":
         return style.pdf(plots)
     file = style.svg(plots).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)

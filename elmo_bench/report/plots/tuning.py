@@ -1,0 +1,88 @@
+"""Plot tuning curves, and the gain over a baseline by the baseline's number of draws."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
+from matplotlib.ticker import NullLocator
+
+from ..grids import labels_of, titled
+from ..names import metric_title
+from ..table import Key, Report
+from ..tuning import TOP, Curve, Side, budgets, sides
+from . import style
+
+HEIGHT = 2.5  # inches of a row of panels
+EDGE: style.Look = {"marker": "_", "linewidth": 0.7, "linestyle": ":"}  # of a band
+READING = (
+    "Left: the median of what the best of k random draws reaches on dev (line), and its band "
+    "(between dotted lines). Right: the median of the best of all draws, less that of the best of "
+    "k draws of {0}. Bands hold for all k, that of a side and of {0} together with 95 %; where the "
+    "upper or lower dotted line is missing, they have no bound."
+)
+
+
+def tuning(report: Report) -> style.Plot | None:
+    """Plot the tuning curves of each row, and beside them the gains; None without any."""
+    if not (by_row := sides(report)):
+        return None
+    base = labels_of(report).base
+    return style.Plot(
+        titled(report.title, f"tuning curves, and the gain by the number of draws of {base}."),
+        READING.format(base),
+        HEIGHT * len(by_row) + style.LINE * 2,
+        lambda part: _draw(part, report),
+    )
+
+
+def _draw(part: SubFigure, report: Report) -> None:
+    labels, looks = labels_of(report), style.looks(report.heads, report.baseline)
+    by_row, titles = sides(report), style.row_titles(report)
+    panels = part.subplots(len(by_row), 2, squeeze=False)
+    for (left, right), (row, tuned) in zip(panels, by_row.items(), strict=True):
+        curves = {column: _open(side) for column, side in tuned.items()}
+        base = curves[report.baseline or ()]
+        gains = {at: _gain(each, base) for at, each in curves.items() if each is not base}
+        _curves(left, curves, looks, labels.columns)
+        _curves(right, gains, looks, labels.columns)
+        run = tuned[report.baseline or ()].draws[0]
+        left.set(title=style.short(titles[row], 40), ylabel=f"dev {metric_title(run)}, %")
+        right.axhline(0, color=style.INK, linewidth=0.8)
+        right.set(ylabel="gain, points")
+    panels[-1, 0].set_xlabel("draws of each")
+    panels[-1, 1].set_xlabel(style.short(f"draws of {labels.base}", 50))
+
+
+def _open(side: Side) -> Curve:
+    """Return a side's curve, with infinite ends where its band has no bound."""
+    median, low, high = side.curve
+    low, high = np.where(low > side.lowest, low, -np.inf), np.where(high < TOP, high, np.inf)
+    return Curve(median, low, high)
+
+
+def _gain(ours: Curve, theirs: Curve) -> Curve:
+    """Return the gain of the best of all our draws over the best of k of theirs, by k."""
+    median, low, high = (each[-1] for each in ours)
+    return Curve(median - theirs.median, low - theirs.high, high - theirs.low)
+
+
+def _curves(
+    axes: Axes,
+    curves: Mapping[Key, Curve],
+    looks: Mapping[Key, style.Look],
+    labels: Mapping[Key, str],
+) -> None:
+    """Draw curves, and their bands where they have bounds, in percent, over budgets."""
+    for column, curve in curves.items():
+        look, places = looks[column], np.arange(1, len(curve.median) + 1)
+        dots = {"markevery": [k - 1 for k in budgets(len(places))]}
+        median, low, high = (np.where(np.isfinite(end), 100 * end, np.nan) for end in curve)
+        axes.fill_between(places, low, high, facecolor=look["color"], alpha=0.15, linewidth=0)
+        for end in (low, high):
+            axes.plot(places, end, **look | EDGE | dots)
+        axes.plot(places, median, **look | dots, label=labels[column])
+    axes.set_xscale("log")
+    ticks = budgets(max(len(curve.median) for curve in curves.values()))
+    axes.set_xticks(ticks, [*map(str, ticks)])
+    axes.xaxis.set_minor_locator(NullLocator())
