@@ -33,7 +33,7 @@ from elmo_bench.runs import NOTHING, Key, Run, distinguishing, equal, full_keys,
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
-KINDS = (*SHOWN, "paper", "layers", "course", "cost")
+KINDS = (*SHOWN, "tuning", "paper", "layers", "course", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
 EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # those with a column
 ABOUT_EPOCHS = "Percent, means over the runs of a row, as far as all of them go. Columns: epochs."

@@ -109,6 +109,8 @@ def tuned(folder, encoder):
     assert sorted(each["seed"] for each in last) == [2, 3]
     for each in last:
         assert "test/f1" in each["metrics"]
+        # What the command has fixed is told as its own space.
+        assert each["config"]["tune"]["fit"]["batch_size"] == "4"
         chosen, theirs = (OmegaConf.create(one["config"]) for one in (each, trials[best]))
         select = OmegaConf.select
         assert [select(chosen, key) for key in drawn] == [select(theirs, key) for key in drawn]

@@ -89,8 +89,12 @@ class Tuner(BasicSweeper):
             if not (each.is_sweep_override() and key in drawn)
         }
         typed = {key: each for key, each in given.items() if key not in sides}
-        # In the settings of the runs, where a report looks for the space.
-        kept = [f"++tune.{key}={quoted(each.get_value_string())}" for key, each in typed.items()]
+        # In the settings of the runs, where a report looks for the space or the fixed value.
+        kept = [
+            f"++tune.{key}={quoted(each.get_value_string())}"
+            for key, each in given.items()
+            if key in drawn or key in typed
+        ]
         spaces = [
             {key: each for key, each in (space | typed).items() if key not in sides}
             for space in self._spaces(sides)

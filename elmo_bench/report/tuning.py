@@ -179,9 +179,7 @@ def lines(side: Side, most: int) -> dict[str, str]:
         "best on dev": points(float(side.scores.max())),
     }
     for key in best.tune:
-        chosen = values(best, [key])[0]
-        short = float(f"{chosen:.3g}") if isinstance(chosen, float) else chosen
-        shown[f"chosen: {axis(key)}"] = value(key, short)
+        shown[f"with {axis(key)}"] = value(key, values(best, [key])[0])
     for k in (k for k in budgets(most) if k <= number):
         median, *ends = (float(each[k - 1]) for each in side.curve)
         band = ("no bound" if end in (side.lowest, TOP) else points(end) for end in ends)

@@ -103,7 +103,7 @@ class Run:
     @property
     def tune(self) -> dict[str, str]:
         """The space of each key that was drawn, in runs of `sweep=tune`."""
-        return self.config.get("tune") or {}
+        return dict(leaves(self.config.get("tune") or {}))
 
     @cached_property
     def settings(self) -> dict[str, Hashable]:
