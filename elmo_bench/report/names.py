@@ -1,4 +1,6 @@
-"""Display names of settings: `encoder.name=books elmo.mix=all` becomes "books, all layers"."""
+"""Display names of settings, `encoder.name=books elmo.mix=all` becomes "books, all layers", and of
+scores.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -11,9 +11,11 @@ from omegaconf import OmegaConf
 
 from elmo_bench import compare
 from elmo_bench.jobs.archive import archive
-from elmo_bench.report import as_page, markdown, tables
+from elmo_bench.report.grids import tables
+from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style, tuning
 from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, probability, verdict
+from elmo_bench.report.write import markdown
 
 from .test_figures import panels
 
