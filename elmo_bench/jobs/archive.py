@@ -6,10 +6,9 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from elmo_bench.report.aggregate import after_epochs
-from elmo_bench.runs import SUFFIX, Run, collect, failures, pack, run_folders, unpacked
+from elmo_bench.runs import RUNNING, SUFFIX, Run, collect, failures, pack, run_folders, unpacked
 
 log = logging.getLogger(__name__)
-RUNNING = "is running"
 
 
 def archive(cfg: DictConfig) -> None:

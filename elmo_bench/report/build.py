@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elmo_bench.files import counted
-from elmo_bench.runs import Run, collect, failures, frozen, run_folders, short, where
+from elmo_bench.runs import RUNNING, Run, collect, failures, frozen, run_folders, short, where
 
 from .published import stands_in
 from .selection import select
@@ -84,8 +84,14 @@ def reports_of(
     runs that failed.
     """
     options = {key: value for key, value in table.items() if key != "where"}
-    reports = select([run for run in runs if run.trial is None], **options, title=title)
-    if draws := [run for run in (*runs, *failed) if run.trial is not None]:
+    chosen = [run for run in runs if run.trial is None]
+    if not chosen:
+        raise ValueError(
+            f"all {len(runs)} runs are draws of sweep=tune, before those of the choice"
+        )
+    reports = select(chosen, **options, title=title)
+    ended = [run for run in (*runs, *failed) if run.reason != RUNNING]
+    if draws := [run for run in ended if run.trial is not None]:
         reports[0] = with_draws(reports[0], draws)
     if failed:
         which = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -138,11 +139,11 @@ def with_draws(report: Report, draws: Sequence[Run]) -> Report:
 
 
 def _notes(report: Report) -> Iterator[str]:
-    titles, shown = task_titles(report.runs), 0
+    titles, shown = task_titles(report.runs), set[Path]()  # two rows may have one baseline
     for row, tuned in sides(report).items():
         names = {column: name(report.keys, (*row, *column), titles) for column in tuned}
         numbers = {column: len(side.draws) for column, side in tuned.items()}
-        shown += sum(numbers.values())
+        shown |= {draw.folder for side in tuned.values() for draw in side.draws}
         if len({*numbers.values()}) > 1:
             of_sides = (f"{names[at]} {counted_noun(n, 'draw')}" for at, n in numbers.items())
             yield f"unequal budgets: {listed(of_sides)}"
@@ -154,7 +155,8 @@ def _notes(report: Report) -> Iterator[str]:
             if any(values(run, keys) not in chosen for run in report.by_row[row][column].runs):
                 said = f"do not have the settings of its best draw, number {side.best[0].trial}"
                 yield f"{names[column]}: its runs {said}"
-    if more := len(report.draws) - shown:
+    every = grouped(report.draws, report.rows, report.columns).values()
+    if more := sum(map(len, every)) - len(shown):
         yield f"not shown: {counted_noun(more, 'draw')} of rows without a tuned baseline or side"
 
 

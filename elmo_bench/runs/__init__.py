@@ -45,6 +45,7 @@ from .query import (
     where as where,
 )
 from .read import (
+    RUNNING as RUNNING,
     SHORT as SHORT,
     Mix as Mix,
     Run as Run,

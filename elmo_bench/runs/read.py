@@ -30,6 +30,7 @@ SHORT = 12  # hexadecimal digits shown of a hash
 FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
     key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")
 }
+RUNNING = "is running"  # the reason of a run that has not ended yet
 ERROR = "error.txt"  # the traceback that a failed run leaves
 # The exception of a traceback; a worker's traceback stands within that of its parent.
 RAISED = re.compile(
@@ -304,7 +305,7 @@ def _reason(folder: Path, said: str) -> str:
         return name.rpartition(".")[2] or "failed"
     with suppress(OSError):  # fails for folders of another machine or user
         if is_taken(folder / "run"):
-            return "is running"
+            return RUNNING
     return said
 
 

@@ -4,6 +4,7 @@ of `sweep=tune` from the runs of what was chosen, and says where its sides were 
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from elmo_bench.jobs.archive import archive
 from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style, tuning
-from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, probability, verdict
+from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, probability, side, verdict
 from elmo_bench.report.write import markdown
 
+from .made import a_run
 from .test_figures import panels
 
 SIMULATIONS = 4000
@@ -112,6 +114,16 @@ def test_a_curve():
 def test_the_verdict_changes_with_the_budget(ours, theirs, said):
     """As far as both were drawn."""
     assert verdict(*(Curve(*map(np.array, each)) for each in (ours, theirs))) == said
+
+
+@pytest.mark.parametrize(("score", "lowest"), [(0.2, 0.0), (-0.2, -1.0)])
+def test_a_draw_that_failed_has_the_lowest_score(score, lowest):
+    """Of a correlation -1."""
+    failed, scored = (a_run(config={"trial": n}) for n in range(2))
+    draws = [replace(scored, metrics={"dev/f1": score}), replace(failed, reason="MemoryError")]
+    found = side(draws)
+    assert [*found.scores] == [lowest, score]
+    assert found.best == draws[:1]
 
 
 def run(folder, encoder, seed, trial=None, dev=None, lr=0.001, **more):
@@ -233,6 +245,10 @@ def test_sides_that_were_not_tuned_alike(sides, change, said, tmp_path):
 
 
 def test_draws_without_a_baseline_are_told(tmp_path):
+    run(tmp_path / "mini0", "mini", 1, 0, 0.7)
+    with pytest.raises(ValueError, match="all 1 runs are draws of sweep=tune, none of a choice"):
+        compared(tmp_path)
+    (tmp_path / "mini0").rename(tmp_path / "copy")
     sweep(tmp_path, {"mini": [0.7, 0.8]})
     found = compare(tmp_path, columns="encoder").reports[0]
     assert "tuning" not in tables(found)
