@@ -86,9 +86,7 @@ def reports_of(
     options = {key: value for key, value in table.items() if key != "where"}
     chosen = [run for run in runs if run.trial is None]
     if not chosen:
-        raise ValueError(
-            f"all {len(runs)} runs are draws of sweep=tune, before those of the choice"
-        )
+        raise ValueError(f"all {len(runs)} runs are draws of sweep=tune, none of a choice")
     reports = select(chosen, **options, title=title)
     ended = [run for run in (*runs, *failed) if run.reason != RUNNING]
     if draws := [run for run in ended if run.trial is not None]:
