@@ -20,9 +20,11 @@ CAPTION = (
     "Percent, mean ± standard deviation over seeds ({}); one figure where no chance is involved. "
     "Layer 0 is the lowest. Baseline: the most frequent label of a word in training (sense of its "
     "lemma). Selectivity: accuracy less that of the same probe on a control task, in which each "
-    "word type has a label at random (Hewitt and Liang 2019). Description length: bits of the "
-    "training labels given the vectors, in an online code, as a share of those without (Voita and "
-    "Titov 2020); lower is easier to read."
+    "word type has a label at random (Hewitt and Liang 2019)."
+)
+ABOUT_CODE = (
+    " Description length: bits of the training labels given the vectors, in an online code, as a "
+    "share of those without (Voita and Titov 2020); lower is easier to read."
 )
 
 
@@ -54,7 +56,8 @@ def probes_grid(probes: Sequence[Mapping[str, Any]]) -> Grid:
         ["encoder", "layer", *(f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in baselines)],
         rows,
         left=2,
-        caption=CAPTION.format(" or ".join(map(str, seeds))),
+        caption=CAPTION.format(" or ".join(map(str, seeds)))
+        + ABOUT_CODE * any(figure == "code" for _, _, figure in baselines),
     )
 
 
