@@ -31,13 +31,12 @@ from elmo_bench.text import (
     spans_to_iob2,
     tags_to_spans,
 )
-from elmo_bench.text.conll2012 import is_conll2012, name_spans, read_documents
+from elmo_bench.text.conll import FRAME, LEMMA, POS, WORD, is_conll2012, name_spans, read_documents
 
 from .contract import Encoder
 from .encode import encode_each
 
 UPOS = 3  # column of CoNLL-U
-WORD, POS, LEMMA, FRAME = 3, 4, 6, 7  # of CoNLL-2012
 ABSENT = ("_", "-")  # empty cells
 BATCH = 1024  # words per training step of a probe
 FEWEST_STEPS = 10

@@ -18,7 +18,7 @@ from rich.console import Console
 from elmo_bench.files import Bars, atomic, find_files
 from elmo_bench.report.result import print_line
 from elmo_bench.text import read_lines
-from elmo_bench.text.conll2012 import MIN_COLUMNS, NO_WORD
+from elmo_bench.text.conll import MIN_COLUMNS, NO_WORD
 
 log = logging.getLogger(__name__)
 ANNOTATIONS = "english/annotations"

@@ -1,5 +1,4 @@
 from .conll import Row as Row, read_blocks as read_blocks, read_conllu as read_conllu
-from .conll2012 import read_documents as read_documents
 from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_of as texts_of
 from .lines import (
     decode as decode,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import BRACKETS, Row, Vocab, are_words, paired, tokenize
-from elmo_bench.text.conll2012 import read_documents
+from elmo_bench.text.conll import SPEAKER, WORD, read_documents
 from elmo_bench.text.sentences import part_sentences
 
 from .mentions import Clusters, Mention, add_mentions, cells_of, merge, without_repeats
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 # The genres of OntoNotes; any other genre has the number len(GENRES).
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
-WORD, SPEAKER = 3, 9  # columns
 FEW = 0.2  # the share of documents without a mention above which a corpus may lack annotation
 KEYS = {"sentences", "text", "speakers", "id"}  # of an unlabelled record
 _SLASHED = {"/.": ".", "/?": "?"}  # spelling in some spoken texts of OntoNotes

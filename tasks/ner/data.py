@@ -33,9 +33,7 @@ from elmo_bench.text import (
     tags_to_spans,
     words_of,
 )
-from elmo_bench.text.conll2012 import is_conll2012, name_spans, read_documents
-
-WORD = 3  # column of CoNLL-2012
+from elmo_bench.text.conll import WORD, is_conll2012, name_spans, read_documents
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 Axes: B batch, T tokens.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -27,10 +26,7 @@ from elmo_bench.text import (
     tags_to_spans,
     words_of,
 )
-from elmo_bench.text.conll2012 import bracket_spans, read_documents
-
-WORD, LEMMA, FIRST_PREDICATE = 3, 6, 11  # columns
-_GAP = re.compile("[ \t]+")  # between columns, as in CoNLL-2012; roles may contain other spaces
+from elmo_bench.text.conll import FIRST_PREDICATE, GAP, LEMMA, WORD, bracket_spans, read_documents
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     """
     lines = ((number, line.strip(" \t")) for number, line in read_lines(path))
     blocks = [
-        [Row(number, _GAP.split(cells)) for number, cells in block]
+        [Row(number, GAP.split(cells)) for number, cells in block]
         for is_sentence, block in groupby(lines, lambda line: line[1] != "")
         if is_sentence
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo_bench.text import Row, Span
-from elmo_bench.text.conll2012 import bracket_spans, read_documents
+from elmo_bench.text.conll import bracket_spans, read_documents
 
 
 def row(number: int, word: str, *arguments: str, part: int = 0, parse: str = "-") -> str:
