@@ -299,7 +299,7 @@ def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
     folder = f"hydra.run.dir={tmp_path}"
     trained = run("data=files", *files, *small, "fit.max_epochs=1", f"{folder}/run")
     assert trained.returncode == 0, trained.stderr
-    command = ["job=evaluate", f"checkpoint={tmp_path}/run/best.ckpt", "data.labels={PER: PER}"]
+    command = ["job=evaluate", f"checkpoint={tmp_path}/run/best.ckpt"]
     again = run(*command, f"{folder}/again")
     assert again.returncode == 0, again.stderr
     results = [json.loads((tmp_path / f"{x}/result.json").read_text()) for x in ("run", "again")]

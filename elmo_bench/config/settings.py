@@ -109,7 +109,6 @@ class DataFiles(Section):
 class Data(Section):
     name: Text | int | None = None
     origin: Text = ""
-    labels: dict | None = None
     held_out: Annotated[float, Gt(0), Lt(1)] | None = None
     note: Text = ""
     tasks: list[Text] = []

@@ -107,4 +107,4 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
             data["files"][split] = str(local_path(file, source))
     columns, read = data.get("columns") or {}, stored.get("columns") or {}
     data |= {"columns": {key: read.get(key, value) for key, value in columns.items()}}
-    return OmegaConf.create(data | {"labels": given.get("labels")})
+    return OmegaConf.create(data)

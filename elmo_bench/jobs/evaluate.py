@@ -2,10 +2,7 @@
 `result.json`, predictions and counts.
 """
 
-import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +10,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
-from elmo_bench.config.task_format import reader, required, task_format
+from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
-from elmo_bench.text import Vocab, label_map, rename, types
-from elmo_bench.training.data import Example, TaskData
+from elmo_bench.text import Vocab
+from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import is_first
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.outputs import device_name, write_counts, write_predictions
 
-Read = Callable[[Path], Iterator[Example]]
-log = logging.getLogger(__name__)
 TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of training
 
 
@@ -34,13 +29,12 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     layers in a store of another type than float32: an evaluation runs the encoder.
     """
     started, original = time.perf_counter(), cfg
-    log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports
     cfg, module, vocab = restore(cfg)
     if is_first():
         if original.data.name == "checkpoint":  # only the restored config names the corpus
             original = cfg
         begin(original, inputs.files(original))
-    file, data = _data(cfg, module, vocab)
+    file, data = _data(cfg, vocab)
     extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
@@ -68,17 +62,15 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
 
 def check(cfg: DictConfig) -> None:
     """Raise what the job raises before it computes: of the checkpoint and of the corpus."""
-    _data(*restore(cfg))
+    cfg, _, vocab = restore(cfg)
+    _data(cfg, vocab)
 
 
-def _data(cfg: DictConfig, module: TaskModule, vocab: Vocab) -> tuple[Path, TaskData]:
+def _data(cfg: DictConfig, vocab: Vocab) -> tuple[Path, TaskData]:
     """Return the split's file and examples."""
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
-    read = reader(cfg, "test", cfg.split)
-    if cfg.data.labels:
-        read, module.rename = renamed(cfg, vocab, read)
-    return file, build.data(cfg, {"test": file}, {"test": read}, vocab)
+    return file, build.data(cfg, {"test": file}, {"test": reader(cfg, "test", cfg.split)}, vocab)
 
 
 def _write(cfg: DictConfig, file: Path, module: TaskModule, measured: dict[str, Any]) -> None:
@@ -116,36 +108,3 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
     config = trained | overridden | {"task": task, "trained_on": corpus_of(trained["data"])}
     config["trainer"] = trained["trainer"] | {"precision": measured["trainer"]["precision"]}
     return OmegaConf.create(config)
-
-
-def renamed(cfg: DictConfig, vocab: Vocab, read: Read) -> tuple[Read, Callable[[Any], Any]]:
-    """Return a `read` that maps the corpus's types of chunks to the model's, and a function for
-    predictions.
-
-    The map is `data.labels`. Gold chunks of types outside the map are removed and counted;
-    predicted ones are removed. Raises ValueError if the task has no types to map, or the model or
-    corpus lacks a mapped type.
-    """
-    relabel = required(task_format(cfg), "relabel", "data.labels")
-    given: Any = OmegaConf.to_container(cfg.data.labels, resolve=True)
-    known = types(vocab.labels)
-    if unknown := [str(label) for label in given if str(label) not in known]:
-        raise ValueError(
-            f"data.labels: the model does not have {', '.join(unknown)}; its labels are "
-            f"{', '.join(known)}"
-        )
-    gold, predicted = label_map(given)
-
-    def read_renamed(path: Path) -> Iterator[Example]:
-        counts: Counter[str] = Counter()
-        for example in read(path):
-            counts.update(tag[2:] for tag in example.gold if tag.startswith("B-"))
-            yield relabel(example, gold)
-        if missing := gold.keys() - counts.keys():
-            lacking = f"{path} does not have {', '.join(sorted(missing))}"
-            raise ValueError(f"data.labels: {lacking}; it has {', '.join(sorted(counts))}")
-        left_out = (f"{counts[label]} {label}" for label in counts if label not in gold)
-        said = ", ".join(left_out) or "none"
-        log.info("data.labels: %d gold labels; left out: %s", counts.total(), said)
-
-    return read_renamed, lambda tags: rename(tags, predicted)

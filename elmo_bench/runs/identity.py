@@ -39,7 +39,8 @@ def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
     """Return the identity of a composed config and of files with these hashes: two digests,
     separated by a hyphen. Runs with equal identities are the same.
     """
-    return f"{digest(acting(resolved(cfg)))}-{digest(inputs)}"
+    settings = {"data.labels": None} | acting(resolved(cfg))  # a setting that all runs once had
+    return f"{digest(settings)}-{digest(inputs)}"
 
 
 def settings_digest(cfg: DictConfig) -> str:
@@ -102,7 +103,8 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     yield from () if config.get("tf32") else ("tf32",)
     yield from () if config.get("trial") is not None else ("trial",)
     yield from () if (config.get("task") or {}).get("joint") else ("task.joint",)
-    yield from () if (config.get("data") or {}).get("held_out") else ("data.held_out",)
+    data = config.get("data") or {}
+    yield from (f"data.{key}" for key in ("held_out", "labels") if not data.get(key))
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
     # A single share is 1 for any logit; a uniform mix has no logits.
@@ -112,7 +114,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     if is_finetuned or store.get("mode") == "off" or store.get("dtype") == "float32":
         yield "store.dtype"
     optimizer = (config.get("task") or {}).get("optimizer") or {}
-    columns = (config.get("data") or {}).get("columns") or {}
+    columns = data.get("columns") or {}
     for part, node in {"task.optimizer": optimizer, "data.columns": columns}.items():
         yield from (f"{part}.{key}" for key, value in node.items() if value is None)
     schedule = config.get("schedule") or {}

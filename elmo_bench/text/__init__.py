@@ -13,8 +13,6 @@ from .spans import (
     TAGS as TAGS,
     Span as Span,
     is_tag as is_tag,
-    label_map as label_map,
-    rename as rename,
     spans_to_bioul as spans_to_bioul,
     spans_to_iob2 as spans_to_iob2,
     tag_moves as tag_moves,

@@ -78,7 +78,6 @@ class TaskModule(pl.LightningModule):
         self.layer_norms = LayerNorms(self.elmo.mixes)
         self.mean_norms: dict[str, list[float]] = {}  # by place, of the last pass over dev
         self.encoder_is_elsewhere = encoder_is_elsewhere
-        self.rename: Callable[[Any], Any] | None = None  # to the labels of another corpus
         self.content: dict[str, Any] = {}  # of checkpoints, besides the weights
         self.predictions: dict[int, Any] = {}
         self.parts = BatchParts()
@@ -129,8 +128,6 @@ class TaskModule(pl.LightningModule):
 
     def predict_step(self, numbered: Numbered, batch_idx: int, split: str = "test") -> list:
         predicted = decoded(self, numbered, split)
-        if self.rename is not None:
-            predicted = [self.rename(prediction) for prediction in predicted]
         self.predictions |= zip(numbered.numbers, predicted, strict=True)
         return predicted
 

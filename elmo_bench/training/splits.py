@@ -43,7 +43,7 @@ def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> li
         labels = {label for example in examples["train"] for label in example.labels}
         owner, hint = "the training file", ""
     else:
-        labels, owner, hint = set(vocab.labels), "the model", "; see data.labels"
+        labels, owner, hint = set(vocab.labels), "the model", "; rename or remove them in the file"
     for split, part in examples.items():
         for example in part:
             if unknown := set(example.labels) - labels:

@@ -1,14 +1,14 @@
 """Named entity recognition in columns, as in CoNLL-2003: word in the first, tag in the last; or in
 CoNLL-2012 format (OntoNotes), which has names in column 11.
 
-Training needs `read`, `collate` and `write`. The other functions are for other jobs: `relabel` for
-job=evaluate, `read_predictions` for job=score, `parse` and `render` for job=predict.
+Training needs `read`, `collate` and `write`. The other functions are for other jobs:
+`read_predictions` for job=score, `parse` and `render` for job=predict.
 
 Axes: B batch, T tokens.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from reprlib import repr as shown
@@ -111,14 +111,6 @@ def _words(path: Path, rows: Sequence[Row]) -> tuple[str, ...]:
             wrong = f"tag {shown(tag)}, but a tag must be {TAGS}"
             raise ValueError(f"{path}:{number}: {wrong}")
     return tuple(row.columns[0] for row in rows)
-
-
-def relabel(example: Example, names: Mapping[str, str]) -> Example:
-    """Rename the entity types of an example; entities whose type is not in `names` are dropped."""
-    known = (span for span in example.entities if span.label in names)
-    return replace(
-        example, entities=tuple(span._replace(label=names[span.label]) for span in known)
-    )
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:

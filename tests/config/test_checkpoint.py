@@ -304,32 +304,6 @@ def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, mo
         extend(restored, module, vocab, [["bar"]])
 
 
-def test_a_corpus_with_other_names_for_its_labels(entities, folder, tmp_path, caplog):
-    """The figures are those of the same file under the model's own names, without what these do not
-    name.
-    """
-    checkpoint, _ = entities
-    content = torch.load(checkpoint, weights_only=True)["elmo_bench"]
-    ours = sorted({label[2:] for label in content["vocab"]["labels"]} - {""})
-    names = dict(zip(ours, ("person", "place", "group", "thing"), strict=False))
-    rows = [f"w{k} B-{kind}" for k, kind in enumerate([*names.values(), "firm", "song"])]
-    (tmp_path / "theirs.txt").write_text("\n".join([*rows, "x O"]) + "\n")
-    back = {theirs: mine for mine, theirs in names.items()} | {"firm": ours[0]}
-    tags = [f"w{k} B-{back[kind]}" for k, kind in enumerate([*names.values(), "firm"])]
-    (tmp_path / "ours.txt").write_text("\n".join([*tags, "w4 O", "x O"]) + "\n")
-
-    def figures(name, *more):
-        files = [f"data.files.{split}={tmp_path}/{name}.txt" for split in ("train", "dev", "test")]
-        command = ["job=evaluate", f"checkpoint={checkpoint}", "data=wikigold", *files]
-        return evaluate(composed(*command, *more, *folder(name)))
-
-    listed = ",".join(f"{mine}:{theirs}" for mine, theirs in list(names.items())[1:])
-    with caplog.at_level(logging.INFO):
-        found = figures("theirs", f"data.labels={{{ours[0]}:[person,firm],{listed}}}")
-    assert found == figures("ours")
-    assert "6 gold labels; left out: 1 song" in caplog.text
-
-
 @pytest.mark.parametrize("content", [b"", b"text"])
 def test_not_a_checkpoint(tmp_path, content):
     (tmp_path / "x.ckpt").write_bytes(content)

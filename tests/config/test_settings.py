@@ -99,7 +99,7 @@ def test_a_value_that_others_repeat_is_named_once():
         ["trainer.precision=16", "trainer.devices=[0]", "data.name=2003", "recipe='finetune_bert'"],
         ["recipe=[finetune_bert,sample_ner]", "trainer.gradient_clip_val=0"],
         ["experiment=bert/ner", "task.optimizer.lr=3e-5", "fit.max_epochs=2"],
-        ["embed.word_dim=${rnn.hidden_size}", "data.labels={PER:person,ORG:[a,b]}"],
+        ["embed.word_dim=${rnn.hidden_size}"],
     ],
     ids=" ".join,
 )

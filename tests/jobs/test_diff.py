@@ -190,7 +190,6 @@ def change(folder, how):
             lambda run: run["config"]["task"].update(read={"test": {"classes": 3}}),
             "task.read.test.classes",
         ),
-        (lambda run: run["config"]["data"].update(labels={"PER": "x"}), "data.labels.*data.labels"),
     ],
 )
 def test_runs_that_cannot_be_compared(made, root, how, keys):
@@ -225,7 +224,6 @@ def test_what_is_no_run(made, root, tmp_path):
         lambda run: run["config"]["data"].update(name="${oc.env:HOME}"),
         lambda run: run["config"]["data"].update(size="x"),
         lambda run: run["choices"].update(data="files"),
-        lambda run: run["config"]["data"].update(labels={"LOC": "location"}),
     ],
 )
 def test_a_result_from_elsewhere(made, root, how):

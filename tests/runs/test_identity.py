@@ -59,6 +59,13 @@ def test_settings_that_change_no_figure(identity, command, same):
     assert identity(*command.split()) == identity(*same.split())
 
 
+def test_a_setting_that_all_runs_once_had_does_not_count():
+    cfg = composed()
+    before = identity_of(cfg, {})
+    OmegaConf.update(cfg, "data.labels", None, force_add=True)
+    assert identity_of(cfg, {}) == before
+
+
 @pytest.mark.parametrize(
     "command",
     [
