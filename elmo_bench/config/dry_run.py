@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.encoders.layer_files import row_bytes
-from elmo_bench.encoders.store_build import check_room
+from elmo_bench.encoders.store_build import check_room, row_bytes
 from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart

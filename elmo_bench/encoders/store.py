@@ -6,6 +6,7 @@ Axes: L layers, B batch, T tokens, D encoder, N words of all sentences, W number
 """
 
 import fcntl
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,14 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo_bench.files import hold, remove_unheld
 from elmo_bench.text import Sentences
 
-from .layer_files import is_complete, read_layer, unpack
-
+log = logging.getLogger(__name__)
 Sentence = tuple[str, ...]
+SCALE = 4  # bytes of the float32 behind an int8 vector
 
 
 @dataclass
@@ -97,3 +99,43 @@ def word_rows(starts: Mapping[Sentence, int], sentences: Sentences) -> Int[Tenso
     positions = np.arange(lengths.max(initial=0))
     rows = np.array(firsts, np.int64)[:, None] + positions
     return torch.from_numpy(np.where(positions < lengths[:, None], rows, -1))
+
+
+def read_layer(folder: Path, layer: int) -> tuple[Shaped[Tensor, "N W"], float]:
+    """Map the file of a layer; return it and the seconds that the encoder took.
+
+    Raises FileNotFoundError, or ValueError for a file that is damaged or of another store.
+    """
+    path = layer_path(folder, layer)
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            if about.get("store") != folder.name or about.get("layer") != str(layer):
+                raise ValueError(f"{path}: damaged (a layer of another store)")
+            return file.get_tensor("layer"), float(about["seconds"])
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
+
+
+def is_complete(folder: Path, layer: int) -> bool:
+    """Whether a layer has a file; a damaged file is none, with a warning."""
+    try:
+        read_layer(folder, layer)
+    except FileNotFoundError:
+        return False
+    except ValueError as error:
+        log.warning("%s: it is not used", error)
+        return False
+    return True
+
+
+def layer_path(folder: Path, layer: int) -> Path:
+    """Return the path of the file of a layer."""
+    return folder / f"layer{layer}.safetensors"
+
+
+def unpack(packed: Shaped[Tensor, "*N W"]) -> Float[Tensor, "*N D"]:
+    """Return the vectors: int8 ones as float32, others in their type."""
+    if packed.is_floating_point():
+        return packed
+    return packed[..., :-SCALE] * packed[..., -SCALE:].contiguous().view(torch.float32)

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from elmo_bench.encoders import build_store
-from elmo_bench.encoders.layer_files import pack, row_bytes, unpack
 from elmo_bench.encoders.static import WordVectors
+from elmo_bench.encoders.store import unpack
+from elmo_bench.encoders.store_build import pack, row_bytes
 
 
 @pytest.fixture
