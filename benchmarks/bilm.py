@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from elmo_bench.config import process
 from elmo_bench.encoders.bilm import BiLm, char_cnn
-from elmo_bench.encoders.bilm.packed import PackedLinear
+from elmo_bench.encoders.bilm.scan import PackedLinear
 from elmo_bench.text.chars import char_ids
 
 from . import allennlp, simple_elmo_peer

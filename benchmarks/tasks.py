@@ -14,7 +14,7 @@ from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
 from elmo_bench.config import build, hardware
-from elmo_bench.training.data import Numbered
+from elmo_bench.training.batches import Numbered
 from elmo_bench.training.module import TaskModule
 
 from .timing import CONF, Comparison, Setting

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
@@ -15,7 +15,7 @@ from elmo_bench.encoders import LayerMemory, LayerStore
 from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import Vocab
 
-from .batches import LengthBatches, Loader
+from .batches import LengthBatches, Loader, Numbered
 from .log import is_first, tell_of_zeros
 from .splits import divide, draw, known_labels
 
@@ -35,13 +35,6 @@ class Example(Protocol):
     source: str
     gold: Any  # the value that the metric compares with the prediction
     group: tuple[str, ...]
-
-
-class Numbered(NamedTuple):
-    """A task's batch, and the numbers of its examples among those of its split."""
-
-    numbers: list[int]
-    batch: Any
 
 
 class TaskData(pl.LightningDataModule):

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from elmo_bench.files import Dropout, Size
 from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean
 
-from .classifier import Classifier, ClassWeights
 from .examples import Batch
-from .pooled import SelfAttentivePool
+from .pooled import Classifier, ClassWeights, SelfAttentivePool
 
 
 class Maxout(Scores):

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 from torchmetrics import MeanMetric
 
-from elmo_bench.training.data import Numbered
+from elmo_bench.training.batches import Numbered
 from elmo_bench.training.module import CHECK_EVERY, TaskModule
 
 

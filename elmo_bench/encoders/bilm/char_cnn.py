@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from elmo_bench.text.chars import NUM_CHARACTERS, PAD
 
 from .options import Options
-from .packed import PackedLinear
+from .scan import PackedLinear
 
 WORDS = 128  # words whose outputs at all places are in memory at once
 CACHE_BATCH = 256  # word types in a batch of the cache

@@ -10,24 +10,26 @@ Several directions are computed together, in one product: on a GPU all, on a CPU
 are packed. `tests/encoders/bilm/oracle.py` has the same as a plain loop.
 
 Axes: R directions that are read together, B sentences, longest first, N tokens of all steps, one
-step after the other, M places of all sentences, I input of a layer, P one direction, Z cell, G
-gates (4 Z), F features.
+step after the other, M places of all sentences, I input and O output of a product, P one direction,
+Z cell, G gates (4 Z), F features.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from . import pointwise
 from .options import Options
-from .packed import PackedLinear
 
+LARGE = 1 << 17  # packing pays from this number of elements of a weight on
 FORGET_BIAS = 1.0  # TensorFlow adds it at run time; weight files do not include it.
 INPUT_TOKENS = 512  # tokens in a product with the input weights: 0.07 GB at the original size
 EQUAL_ROWS_PAY = 1 << 20  # elements of a weight: finding equal rows costs less than multiplying
@@ -59,6 +61,46 @@ def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
     tensor = torch.from_numpy(numbers)
     tensor = tensor.pin_memory() if device.type == "cuda" else tensor
     return tensor.to(device, non_blocking=True)
+
+
+class PackedLinear(nn.Module):
+    """x -> x W' + b, in W's type; a large W on a CPU is packed for oneDNN, if torch has its
+    operators: with few rows, the product takes less than half the time.
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "O I"],
+        bias: Float[Tensor, " O"] | None = None,
+        *,
+        pack: bool = True,
+    ) -> None:
+        super().__init__()
+        self.dtype, self.bias = weight.dtype, None if bias is None else bias.to(weight.dtype)
+        self.is_packed = pack and weight.is_cpu and weight.numel() >= LARGE and _packs(self.dtype)
+        if self.is_packed:
+            weight = torch.ops.mkldnn._reorder_linear_weight(weight)
+        elif self.dtype == torch.bfloat16:  # products with a matrix's columns are slow there
+            weight = weight.contiguous()
+        self.weight = weight
+
+    def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
+        operands = x.to(self.dtype), self.weight, self.bias
+        if self.is_packed:
+            return torch.ops.mkldnn._linear_pointwise(*operands, "none", [], "").to(x.dtype)
+        return F.linear(*operands).to(x.dtype)
+
+
+@functools.cache
+def _packs(dtype: torch.dtype) -> bool:
+    """Whether torch has these operators of its compiler, for this type, on this processor."""
+    weight = torch.zeros(16, 16, dtype=dtype)
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        torch.ops.mkldnn._linear_pointwise(weight, packed, None, "none", [], "")
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    return dtype in (torch.float32, torch.bfloat16)
 
 
 class Weights:

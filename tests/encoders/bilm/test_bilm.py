@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_bench.encoders.bilm import BiLm, Options, State, bilm, char_cnn, packed, scan
+from elmo_bench.encoders.bilm import BiLm, Options, State, bilm, char_cnn, scan
 from elmo_bench.encoders.bilm.char_cnn import CharCnn
 from elmo_bench.text.chars import char_ids
 from tests.encoders.bilm import oracle
@@ -58,7 +58,7 @@ def assert_same(found, expected, tolerance=1e-5):
 
 @pytest.fixture(autouse=True)
 def _all_is_packed(monkeypatch):
-    monkeypatch.setattr(packed, "LARGE", 1)
+    monkeypatch.setattr(scan, "LARGE", 1)
 
 
 @pytest.fixture(params=[(), ("cpu",)], ids=["one direction at a time", "directions together"])
@@ -253,7 +253,7 @@ def test_a_torch_without_the_operators(monkeypatch, error):
         raise error("no such operator")
 
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing, raising=False)
-    monkeypatch.setattr(packed, "_packs", packed._packs.__wrapped__)
+    monkeypatch.setattr(scan, "_packs", scan._packs.__wrapped__)
     model = frozen()
     assert_same(model.read(CHARS), oracle.read(model, CHARS))
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import load_file
 
 from benchmarks import golden
-from elmo_bench.encoders.bilm import State, bilm, load, packed, pointwise
+from elmo_bench.encoders.bilm import State, bilm, load, pointwise, scan
 from elmo_bench.text.chars import char_ids
 from tests.conftest import GOLDEN
 
@@ -20,8 +20,8 @@ ORIGINALS = {"allennlp": "elmo", "bilm_tf": "bilm_tf/model"}
 # How a biLM reads: what is set in its modules, and whether gradients are wanted.
 WAYS = {
     "fast": ({}, False),
-    "packed": ({(packed, "LARGE"): 1}, False),
-    "without C": ({(packed, "LARGE"): 1, (pointwise, "LIBRARY"): None}, False),
+    "packed": ({(scan, "LARGE"): 1}, False),
+    "without C": ({(scan, "LARGE"): 1, (pointwise, "LIBRARY"): None}, False),
     "gradients": ({}, True),
     "together": ({(bilm, "TOGETHER_ON"): ("cpu",)}, False),
     "together, gradients": ({(bilm, "TOGETHER_ON"): ("cpu",)}, True),
