@@ -1,4 +1,4 @@
-"""Metrics that several tasks share.
+"""Metrics that several tasks share; and what a run measures besides: mean losses, norms of layers.
 
 Their states are sums, so several processes get the score of the whole corpus: integer counts,
 exactly, or floats (Mean). Correlations keeps all pairs instead, since ranks need them.
@@ -12,12 +12,13 @@ numbers of a score (4 counts, or 6 moments of each label), K types or labels and
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from scipy.stats import rankdata
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
@@ -140,6 +141,48 @@ class Mean(Metric):
     def compute(self) -> Float[Tensor, "*shape"]:
         """Return the means; 0 without items."""
         return self.sums / self.count.clamp(min=1)
+
+
+class LayerNorms(nn.Module):
+    """The mean norm of each layer that a mix reads, as it is mixed, over the words of dev: the
+    lengths of the vectors that s_j weighs.
+    """
+
+    def __init__(self, mixes: nn.ModuleDict) -> None:
+        super().__init__()
+        self.mixes: list[tuple[str, Any]] = [*mixes.items()]
+        self.norms: Any = nn.ModuleDict()
+        for place, mix in self.mixes:
+            self.norms[place] = Mean(len(mix.layers), dtype=torch.double)
+        self.hooks: list[Any] = []
+        self.read: list[tuple[Mean, Tensor, Tensor]] = []  # measured, and not yet added
+
+    def watch(self) -> None:
+        """Measure whatever the mixes read, until `means` is called."""
+        for place, mix in self.mixes:
+            hook = mix.register_forward_pre_hook(partial(_measure, self.norms[place], self.read))
+            self.hooks.append(hook)
+
+    def add(self) -> None:
+        """Add what the mixes have read since the last call."""
+        for norms, sums, count in self.read:
+            norms.update(sums, count)
+        self.read.clear()
+
+    def means(self) -> dict[str, list[float]]:
+        """Return the mean norm of each layer by place, over all processes, and end measuring."""
+        while self.hooks:
+            self.hooks.pop().remove()
+        # torchmetrics returns a single value as a scalar.
+        means = {place: one.compute().flatten().tolist() for place, one in self.norms.items()}
+        for one in self.norms.values():
+            one.reset()
+        return means
+
+
+def _measure(norms: Mean, read: list, mix: Any, given: tuple[Tensor, Tensor]) -> None:
+    layers, mask = mix.normed(*given), given[1]
+    read.append((norms, (layers.norm(dim=-1) * mask).sum((1, 2)), mask.sum()))
 
 
 class Accuracy(Counts):

@@ -14,8 +14,7 @@ from torchmetrics import Metric
 from elmo_bench.runs import Mix, flat_mix
 
 from .batches import BatchParts, Numbered, decoded, of_all, rank
-from .layer_norms import LayerNorms
-from .metrics import Mean
+from .metrics import LayerNorms, Mean
 from .optim import FineTuning, decaying, parameter_groups
 
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU

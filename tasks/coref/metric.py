@@ -16,7 +16,7 @@ from torch import Tensor
 
 from elmo_bench.training.metrics import ByExample, Counts
 
-from .mentions import Clusters, Mention
+from .data import Clusters, Mention
 
 Count = tuple[float, float]  # numerator and denominator
 

@@ -22,8 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from elmo_bench.files import Count, Dropout, Positive, Size
 from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax, to_device
 
-from .data import GENRES, Batch, Document, truncate
-from .mentions import Mention
+from .data import GENRES, Batch, Document, Mention, truncate
 
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # lower bound of each bin, in kept spans
 TOKENS = 16384  # tokens encoded at once outside training, padding included
