@@ -37,7 +37,7 @@ from safetensors.numpy import load_file
 from . import readers
 
 ROOT = Path(__file__).parents[1]
-JOBS = [f"elmo_bench.jobs.{name}" for name in ("train", "pretrain", "adapt", "embed", "report")]
+JOBS = [f"elmo_bench.jobs.{name}" for name in ("train", "pretrain", "embed", "report")]
 TRAIN = [
     "fit.max_epochs=2",
     "fit.save_minutes=0.005",
@@ -62,7 +62,7 @@ PRETRAIN = [
     *("pretrain.batch_size=8", "pretrain.unroll=10", "bilm.cell_size=16"),
     *("bilm.projection_size=8", "bilm.filters=[[1,4],[3,4]]"),
 ]
-ADAPT = ["job=adapt", "task=ner", "data.size=10", "adapt.batch_size=4", "adapt.lr=0.01"]
+ADAPT = [*NER, "data.size=10", "elmo.adapt=true", "adapt.batch_size=4", "adapt.lr=0.01"]
 REPORT = ["job=report", "columns=seed", "runs={scratch}/sweep/undisturbed"]
 TOLD = (b"| command", b"| time")
 Left = dict[str, object]  # outputs of a command, by name
@@ -155,7 +155,12 @@ STAGES = {
     "pretraining": Stage(
         [*PRETRAIN, "out={run}/out", "cache_dir={run}/cache"], "out/pretrain.lock", of_files
     ),
-    "adapt": Stage([*ADAPT, "out={run}/out"], ".hydra", of_files),
+    "adapt": Stage(
+        [*ADAPT, "cache_dir={run}/cache"],
+        "cache/adapted",
+        of_run,
+        "cache/adapted/*/adaptation.json",
+    ),
     "embed": Stage(
         ["job=embed", "input={scratch}/text.txt", "output={run}/out/v.hdf5", "batch_tokens=256"],
         "out/*",

@@ -1,5 +1,5 @@
-"""A biLM adapted to a task's training text, without labels: for `job=adapt`, and on the way of a
-run with `elmo.adapt=true`.
+"""`elmo.adapt=true`: train a pretrained biLM further on a task's training text, without labels,
+for `adapt.epochs` epochs (Peters et al. 2018, section 3.4; theirs has one).
 """
 
 import hashlib
@@ -33,8 +33,9 @@ MARK = "adaptation.json"  # is written last, and so marks a complete folder
 def adapted(cfg: DictConfig) -> DictConfig:
     """Return the config with an adapted biLM as encoder.
 
-    The adapted biLM is cached below cache_dir, for all runs with the same biLM, text and settings.
-    It reads all of the training text, which has no labels, whatever `fraction` of it the task has.
+    The adapted biLM is cached below cache_dir, for all runs with the same biLM, text and settings,
+    with the perplexities before and after in `adaptation.json`. It reads all of the training text,
+    which has no labels, whatever `fraction` of it the task has.
     """
     options, weights = encoders.bilm_files(cfg)
     data = whole_sentences(OmegaConf.merge(cfg, {"fraction": 1.0}))  # type: ignore[arg-type]
@@ -51,17 +52,14 @@ def adapted(cfg: DictConfig) -> DictConfig:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with alone(folder, "another run is adapting the biLM to this text: waiting for it"):
         if not (folder / MARK).is_file():
-            adapt_to(cfg, data, folder)
+            _adapt(cfg, data, folder)
     log.info("elmo.adapt=true: using the biLM in %s", folder)
     files = {"options": f"{folder}/options.json", "weights": f"{folder}/weights.safetensors"}
     return OmegaConf.merge(cfg, {"encoder": files})  # type: ignore[return-value]
 
 
-def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
-    """Adapt the biLM of `cfg.encoder` and save it to `folder`.
-
-    Returns the perplexities before and after, which are also in `adaptation.json`.
-    """
+def _adapt(cfg: DictConfig, data: TaskData, folder: Path) -> None:
+    """Adapt the biLM of `cfg.encoder` and save it to `folder`."""
     train, dev = text(data, "train"), text(data, "dev")
     corpus = Corpus(train)
     model = language_model(cfg, corpus)
@@ -71,7 +69,6 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     figures = {f"before/{way}": value for way, value in before.items()}
     figures |= {f"after/{way}": value for way, value in after.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).unlink(missing_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)
     summary = {
@@ -86,7 +83,6 @@ def adapt_to(cfg: DictConfig, data: TaskData, folder: Path) -> dict[str, float]:
     write_json(folder / MARK, summary)
     changes = [f"{way} {before[way]:.2f} before, {after[way]:.2f} after" for way in before]
     log.info("dev perplexity: %s; %s", "; ".join(changes), folder)
-    return figures
 
 
 def whole_sentences(cfg: DictConfig) -> TaskData:

@@ -302,14 +302,13 @@ def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
 def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
     """Yield what is wrong with several settings together, when each is right."""
     task, encoder, embed = (config[key] for key in ("task", "encoder", "embed"))
-    if job in ("train", "adapt"):
-        yield from _of_corpus(config)
     # Schedules read `fit.max_epochs` alone.
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])
         yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
     if job != "train":
         return
+    yield from _of_corpus(config)
     is_bilm = {"options", "weights"} <= encoder.keys() and encoder.get("pretrained", True)
     if config["elmo"]["adapt"] and not is_bilm and not is_baseline(config):
         said = f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM"

@@ -22,8 +22,8 @@ def encoder(cfg: DictConfig) -> Any:
     """
     if cfg.elmo.adapt:
         raise ValueError(
-            "elmo.adapt=true requires a run with a task: to adapt a biLM for this job, run "
-            "job=adapt out=DIR first, then use encoder=files encoder.dir=DIR"
+            "elmo.adapt=true requires a run with a task, whose log names the folder of the adapted "
+            "biLM: use encoder=files encoder.dir=FOLDER"
         )
     if (built := encoder_or_none(cfg)) is None:
         raise ValueError(

@@ -303,7 +303,6 @@ def run(**hints: Any) -> type[Run]:
 
 
 JOBS: dict[str, type[Run]] = {
-    "adapt": run(out=Folder),
     "archive": run(runs=Files, output=File),
     "cache": run(clear=Text | list[Text]),
     "diff": run(a=Folder, b=Folder, split=Split, metric=Text | None, limit=Natural | None),

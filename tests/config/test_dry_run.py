@@ -59,7 +59,6 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ("job=archive runs={d}/runs output={d}/o.tar.xz", "no finished run"),
         ("job=diff a={d}/runs b={d}/runs", "a={d}/runs: no finished run"),
         ("job=pretrain text=files text.files.train={d}/blank.txt", "contains only blank lines"),
-        ("job=adapt encoder=none out={d}/o data.size=2", "encoder=none has no biLM files"),
         (
             "job=probe data=files data.name=n data.files.train={d}/text.txt "
             "data.files.test={d}/text.txt encoder=mini",

@@ -7,7 +7,6 @@ import pytest
 
 from elmo_bench.encoders.bilm import BiLm, Options, save
 from elmo_bench.files import sole
-from elmo_bench.jobs.adapt import adapt
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
@@ -16,7 +15,7 @@ from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 from tests.conftest import composed
 
-JOBS = {job.__name__: job for job in (adapt, embed, evaluate, predict, pretrain, report, train)}
+JOBS = {job.__name__: job for job in (embed, evaluate, predict, pretrain, report, train)}
 
 
 @pytest.fixture
@@ -56,7 +55,6 @@ def content(folder):
 
 
 PREDICT = "job=predict checkpoint=best.ckpt input="
-ADAPT = "job=adapt encoder=files encoder.dir={}/adapted out={}"
 FILES = "data.files.train={}/run/metrics.csv data.files.dev={}/text data.files.test={}/text"
 
 
@@ -75,10 +73,9 @@ FILES = "data.files.train={}/run/metrics.csv data.files.dev={}/text data.files.t
             "job=embed encoder=mini input={}/text output={}/theirs/weights.hdf5",
             "not written by this job",
         ),
-        (f"{ADAPT}/adapted", "the biLM to adapt"),
-        (f"{ADAPT}/bilm", "contains options.json"),
-        (f"{ADAPT}/text", "is not a folder"),
-        (f"{ADAPT}/words", "contains vocabulary.txt"),
+        ("job=pretrain out={}/bilm", "contains options.json"),
+        ("job=pretrain out={}/text", "is not a folder"),
+        ("job=pretrain out={}/words", "contains vocabulary.txt"),
         ("job=pretrain out={}/adapted", "contains adaptation.json"),
         ("job=pretrain out={}/run", "contains best.ckpt"),
         ("job=pretrain out={}/project", "contains README.md"),
@@ -150,9 +147,9 @@ def test_the_second_of_two_ends_at_once(tmp_path):
         assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("job", ["pretrain", "adapt", "embed"])
+@pytest.mark.parametrize("job", ["pretrain", "embed"])
 def test_two_of_a_job_at_one_output(lost, job):
-    out = {"pretrain": "new/pretrain", "adapt": "new/adapt", "embed": "new.hdf5.part"}[job]
+    out = {"pretrain": "new/pretrain", "embed": "new.hdf5.part"}[job]
     (lost / "new").mkdir()
     named = f"output={lost}/new.hdf5" if job == "embed" else f"out={lost}/new"
     more = [f"input={lost}/text"] if job == "embed" else []

@@ -1,12 +1,12 @@
-"""A biLM adapted to a task's text: what it leaves, in a run of its own and on the way of a task's."""
+"""A biLM adapted to a task's text: what it leaves, and a run with it."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from elmo_bench.config import adaptation, hardware
-from elmo_bench.jobs.adapt import adapt
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.jobs.pretrain import pretrain
@@ -47,17 +47,25 @@ def bilm(config, tmp_path):
     return ["encoder=files", f"encoder.dir={tmp_path}/bilm"]
 
 
-def test_perplexity_falls(config, bilm, tmp_path, capsys):
-    cfg = config("job=adapt", "task=ner", f"out={tmp_path}/out", *bilm)
-    figures = adapt(cfg)
+def folder_of(cfg):
+    """Where the adapted biLM of a config is."""
+    return Path(adaptation.adapted(cfg).encoder.options).parent
+
+
+def about(folder):
+    return json.loads((folder / "adaptation.json").read_text())
+
+
+def test_perplexity_falls(config, bilm, tmp_path):
+    cfg = config("task=ner", *bilm)
+    out = folder_of(cfg)
+    figures = about(out)["perplexity"]
     assert figures["after/forward"] < 0.9 * figures["before/forward"]
     assert figures["after/backward"] < 0.9 * figures["before/backward"]
-    about = json.loads((tmp_path / "out" / "adaptation.json").read_text())
-    assert about["perplexity"] == figures
     dev = adaptation.text(adaptation.whole_sentences(cfg), "dev")
-    assert about["dev_tokens"] == sum(map(len, dev))
+    assert about(out)["dev_tokens"] == sum(map(len, dev))
     (tmp_path / "dev.jsonl").write_text("".join(json.dumps(sentence) + "\n" for sentence in dev))
-    for folder, when in ((tmp_path / "bilm", "before"), (tmp_path / "out", "after")):
+    for folder, when in ((tmp_path / "bilm", "before"), (out, "after")):
         where = "encoder=files", f"encoder.dir={folder}", f"input={tmp_path}/dev.jsonl"
         found = perplexity(config("job=perplexity", *where))
         for name in ("forward", "backward"):
@@ -66,23 +74,21 @@ def test_perplexity_falls(config, bilm, tmp_path, capsys):
 
 def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N802
     (tmp_path / "bilm" / "softmax.safetensors").unlink()
-    figures = adapt(config("job=adapt", "task=ner", f"out={tmp_path}/out", "adapt.epochs=2", *bilm))
+    command = ["task=ner", "adapt.epochs=2", *bilm]
+    out = folder_of(config(*command, f"cache_dir={tmp_path}/one"))
+    figures = about(out)["perplexity"]
     assert figures["after/forward"] < figures["before/forward"]
     torch.manual_seed(3)  # it has a seed of its own: the same command, the same biLM
-    assert figures == adapt(
-        config("job=adapt", "task=ner", f"out={tmp_path}/again", "adapt.epochs=2", *bilm)
-    )
-    model = load_language_model(
-        tmp_path / "out" / "options.json", tmp_path / "out" / "weights.safetensors"
-    )
+    assert about(folder_of(config(*command, f"cache_dir={tmp_path}/two")))["perplexity"] == figures
+    model = load_language_model(out / "options.json", out / "weights.safetensors")
     data = adaptation.whole_sentences(config("task=ner"))
     assert model.vocabulary == Corpus(adaptation.text(data, "train")).vocabulary(min_count=2)
 
 
 def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
-    calls, adapt_to = [], adaptation.adapt_to
-    monkeypatch.setattr(adaptation, "adapt_to", lambda *args: calls.append(args) or adapt_to(*args))
-    settings = ["task=ner", *SMALL["ner"], "fit.max_epochs=1", *bilm]
+    calls, adapt = [], adaptation._adapt
+    monkeypatch.setattr(adaptation, "_adapt", lambda *args: calls.append(args) or adapt(*args))
+    settings = ["task=ner", *SMALL["ner"], "fit.max_epochs=1", f"cache_dir={tmp_path}", *bilm]
     plain = train(config(*settings))
     metrics = [train(config(*settings, "elmo.adapt=true")) for _ in range(2)]
     assert len(calls) == 1  # the second run finds what the first has left
@@ -117,7 +123,7 @@ def test_it_runs_where_the_run_does(config, tmp_path, monkeypatch):
 
     monkeypatch.setattr(LanguageModel, "to", to)
     with pytest.raises(InterruptedError, match=r"^cpu$"):
-        adapt(config("job=adapt", "task=ner", "encoder=mini", f"out={tmp_path}/out"))
+        adaptation.adapted(config("task=ner", "encoder=mini", f"cache_dir={tmp_path}"))
 
 
 def test_a_text_is_read_once(config):
@@ -136,12 +142,8 @@ def test_a_text_is_read_once(config):
             "encoder.pretrained=false: a random biLM has no files",
         ),
         (["encoder=files"], "encoder.options is empty"),
-        (
-            ["encoder=mini", "encoder.precision=bfloat16"],
-            "encoder.precision=bfloat16 has no effect on job=adapt: .* adapt.bf16=true",
-        ),
     ],
 )
-def test_nothing_to_adapt(config, tmp_path, overrides, said):
+def test_nothing_to_adapt(config, overrides, said):
     with pytest.raises(ValueError, match=said):
-        adapt(config("job=adapt", f"out={tmp_path}/out", *overrides, data_size=2))
+        adaptation.adapted(config(*overrides, data_size=2))
