@@ -17,14 +17,9 @@ ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not 
 def encoder(cfg: DictConfig) -> Any:
     """Build the encoder of a job that has no task.
 
-    Raises ValueError for elmo.adapt=true, for encoder=none, and for an invalid encoder, and any
-    error of loading the encoder.
+    Raises ValueError for encoder=none and for an invalid encoder, and any error of loading the
+    encoder.
     """
-    if cfg.elmo.adapt:
-        raise ValueError(
-            "elmo.adapt=true requires a run with a task, whose log names the folder of the adapted "
-            "biLM: use encoder=files encoder.dir=FOLDER"
-        )
     if (built := encoder_or_none(cfg)) is None:
         raise ValueError(
             f"encoder={cfg.encoder.name} has no layers: choose an encoder, such as encoder=mini"

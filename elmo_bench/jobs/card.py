@@ -101,8 +101,6 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
 
     if "elmo.mix" in inputs.overridden(config):
         return [[]]
-    config = config.copy()
-    config.elmo.adapt = False  # adapting does not change the number of layers
     with offline() if config.dry_run is True else nullcontext():
         layers = encoders.encoder(config).num_layers
     # The last layer is called "top", as in sweep=layers. A single layer equals the mix.

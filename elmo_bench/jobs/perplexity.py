@@ -3,7 +3,7 @@
 import json
 from statistics import geometric_mean
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from elmo_bench.config import encoders, hardware
 from elmo_bench.lm import LanguageModel, load_language_model
@@ -41,11 +41,9 @@ def check(cfg: DictConfig) -> tuple[LanguageModel, list[list[str]]]:
     if not sentences:
         raise ValueError(f"input={cfg.input} contains only blank lines")
     files = encoders.bilm_files(cfg)
-    plain = {"encoder.precision": "float32", "elmo.adapt": False}
-    for key, wanted in plain.items():
-        if (value := OmegaConf.select(cfg, key, default=wanted)) != wanted:
-            raise ValueError(
-                f"{key}={value} requires a run with a task: job=perplexity reads the files "
-                "of a biLM without changes, in float32"
-            )
+    if (precision := cfg.encoder.get("precision", "float32")) != "float32":
+        raise ValueError(
+            f"encoder.precision={precision} requires a run with a task: job=perplexity reads the "
+            "files of a biLM without changes, in float32"
+        )
     return load_language_model(*files, directions=cfg.encoder.get("directions")), sentences

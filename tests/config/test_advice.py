@@ -75,7 +75,7 @@ def test_what_a_sweep_over_options_is_told():
 
 def test_help_of_a_job():
     assert "\npredicted: ???" in settings_of_job("score")
-    assert "must be one of adapt, archive, cache" in settings_of_job("net")
+    assert "must be one of archive, cache, card" in settings_of_job("net")
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")

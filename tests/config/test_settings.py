@@ -18,6 +18,7 @@ WRONG = [
     ("elmo.at=[]", "elmo.at=[], but it must have at least 1 item"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
+    ("job=embed input=a output=b.h5 elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
     (
         "task=squad head=span",
         "encoder=mini reads texts apart, but tasks.squad.model.Span needs them",

@@ -164,7 +164,6 @@ def test_any_string_is_a_token(files, tmp_path):
         ("in.txt", "a\n", ["output=o.npz"], r"output=o.npz, but it must end in .hdf5, .h5"),
         ("in.txt", "a\n", ["output=nowhere/o.h5"], r"output=nowhere/o.h5: no such folder"),
         ("in.txt", "a\n", ["encoder=none"], r"encoder=none has no layers"),
-        ("in.txt", "a\n", ["elmo.adapt=true"], r"requires a run with a task.* encoder.dir=FOLDER"),
     ],
 )
 def test_what_it_says_of_bad_input(files, tmp_path, name, content, overrides, message):

@@ -119,7 +119,6 @@ def test_files_that_do_not_fit(folder, text, message):
             "encoder.pretrained=false: a random biLM has no files",
         ),
         ("encoder=mini encoder.precision=bfloat16", "encoder.precision=bfloat16 requires a run"),
-        ("encoder=mini elmo.adapt=true", "elmo.adapt=True requires a run with a task"),
         ("encoder=files encoder.dir=nowhere", "encoder.dir=nowhere: no such folder"),
     ],
 )
