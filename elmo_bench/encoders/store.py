@@ -72,8 +72,16 @@ class LayerStore:
             self.folder.rmdir()
 
     def missing(self) -> list[int]:
-        """Return the layers to read that have no file yet."""
-        return [k for k in dict.fromkeys(self.layers) if not is_complete(self.folder, k)]
+        """Return the layers to read that have no file, or a damaged one, which is logged."""
+        missing = []
+        for layer in dict.fromkeys(self.layers):
+            try:
+                read_layer(self.folder, layer)
+            except (FileNotFoundError, ValueError) as error:
+                missing.append(layer)
+                if isinstance(error, ValueError):
+                    log.warning("%s: it is not used", error)
+        return missing
 
     @cached_property
     def _mapped(self) -> list[tuple[Shaped[Tensor, "N W"], float]]:
@@ -115,18 +123,6 @@ def read_layer(folder: Path, layer: int) -> tuple[Shaped[Tensor, "N W"], float]:
             return file.get_tensor("layer"), float(about["seconds"])
     except (SafetensorError, KeyError) as error:
         raise ValueError(f"{path}: damaged ({error})") from error
-
-
-def is_complete(folder: Path, layer: int) -> bool:
-    """Whether a layer has a file; a damaged file is none, with a warning."""
-    try:
-        read_layer(folder, layer)
-    except FileNotFoundError:
-        return False
-    except ValueError as error:
-        log.warning("%s: it is not used", error)
-        return False
-    return True
 
 
 def layer_path(folder: Path, layer: int) -> Path:

@@ -1,10 +1,11 @@
-"""Examples of a task, and the batches that a model reads."""
+"""Examples of a task, the shares of them that a run reads, and the batches that a model reads."""
 
 import itertools
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
@@ -13,11 +14,12 @@ from torch.utils.data import DataLoader
 from elmo_bench.elmo import Layers
 from elmo_bench.encoders import LayerMemory, LayerStore
 from elmo_bench.nn import Backbone, Tokens
-from elmo_bench.text import Vocab
+from elmo_bench.text import Vocab, types
 
 from .batches import LengthBatches, Loader, Numbered
 from .log import is_first, tell_of_zeros
-from .splits import divide, draw, known_labels
+
+E = TypeVar("E", bound="Example")
 
 
 @runtime_checkable
@@ -156,3 +158,50 @@ def _add_inputs(
 
 def _stored(store: LayerStore, sentences: Sequence[Sequence[str]]) -> Layers:
     return Layers(store(sentences))
+
+
+def draw(examples: Sequence[E], fraction: float, seed: int) -> list[E]:
+    """Return all examples of a random share of the groups; the seed determines the groups and the
+    order of examples.
+    """
+    groups = list(dict.fromkeys(example.group for example in examples))
+    kept = set(random.Random(seed).sample(groups, max(1, round(fraction * len(groups)))))
+    shuffled = random.Random(seed).sample(examples, len(examples))
+    return [example for example in shuffled if example.group in kept]
+
+
+def divide(examples: Sequence[E], share: float) -> tuple[list[E], list[E]]:
+    """Return examples to train on, and as dev a random share of the groups, always the same ones.
+
+    Raises ValueError if nothing is left to train on.
+    """
+    groups = {example.group for example in draw(examples, share, 0)}
+    rest = [example for example in examples if example.group not in groups]
+    if not rest:
+        raise ValueError(
+            f"data.held_out={share}: no training example is left, since examples that share text "
+            "stay together; give data.files.dev"
+        )
+    return rest, [example for example in examples if example.group in groups]
+
+
+def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> list[str]:
+    """Return the labels of the training examples, or those of `vocab` if a model has been trained.
+
+    Raises ValueError if another split has others.
+    """
+    if vocab is None:
+        labels = {label for example in examples["train"] for label in example.labels}
+        owner, hint = "the training file", ""
+    else:
+        labels, owner, hint = set(vocab.labels), "the model", "; rename or remove them in the file"
+    for split, part in examples.items():
+        for example in part:
+            if unknown := set(example.labels) - labels:
+                # Name the types, unless only a tag is new.
+                named = types if set(types(unknown)) - set(types(labels)) else sorted
+                raise ValueError(
+                    f"{example.source}: labels {named(unknown)} of the {split} file do not occur "
+                    f"in {owner}, which has {named(labels)}{hint}"
+                )
+    return sorted(labels)
