@@ -30,6 +30,7 @@ NOT_IDENTITY = (
     *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
     *("task.gradient_clip", "task.gradient_clip_algorithm"),
     *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
+    *("data.labels", "trained_on.labels"),  # of earlier runs, null in all that are kept
     *("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors"),
     *("vocab.vectors", "vocab.origin"),
 )
@@ -39,7 +40,7 @@ def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
     """Return the identity of a composed config and of files with these hashes: two digests,
     separated by a hyphen. Runs with equal identities are the same.
     """
-    settings = {"data.labels": None} | acting(resolved(cfg))  # a setting that all runs once had
+    settings = acting(resolved(cfg)) | {"data.labels": None}  # which all runs once had
     return f"{digest(settings)}-{digest(inputs)}"
 
 
@@ -103,8 +104,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     yield from () if config.get("tf32") else ("tf32",)
     yield from () if config.get("trial") is not None else ("trial",)
     yield from () if (config.get("task") or {}).get("joint") else ("task.joint",)
-    data = config.get("data") or {}
-    yield from (f"data.{key}" for key in ("held_out", "labels") if not data.get(key))
+    yield from () if (config.get("data") or {}).get("held_out") else ("data.held_out",)
     if not elmo.get("adapt") or mix == "none":
         yield "adapt"
     # A single share is 1 for any logit; a uniform mix has no logits.
@@ -114,7 +114,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     if is_finetuned or store.get("mode") == "off" or store.get("dtype") == "float32":
         yield "store.dtype"
     optimizer = (config.get("task") or {}).get("optimizer") or {}
-    columns = data.get("columns") or {}
+    columns = (config.get("data") or {}).get("columns") or {}
     for part, node in {"task.optimizer": optimizer, "data.columns": columns}.items():
         yield from (f"{part}.{key}" for key, value in node.items() if value is None)
     schedule = config.get("schedule") or {}

@@ -1,12 +1,13 @@
 """When two runs are the same: the settings that act, and the contents of their files."""
 
 import os
+from pathlib import Path
 
 import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from elmo_bench.runs import hash_files, identity_of, settings_digest
+from elmo_bench.runs import Run, hash_files, identity_of, settings_digest
 from tests.conftest import composed
 
 GROUPS = ("finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
@@ -60,10 +61,13 @@ def test_settings_that_change_no_figure(identity, command, same):
 
 
 def test_a_setting_that_all_runs_once_had_does_not_count():
+    """Neither does it distinguish earlier runs from new ones, nor what they were trained on."""
     cfg = composed()
     before = identity_of(cfg, {})
     OmegaConf.update(cfg, "data.labels", None, force_add=True)
     assert identity_of(cfg, {}) == before
+    run = Run(Path(), OmegaConf.to_container(cfg))
+    assert run.acting.isdisjoint({"data.labels", "trained_on.labels"})
 
 
 @pytest.mark.parametrize(
