@@ -18,6 +18,8 @@ from .download import fetch as fetch, hash_file as hash_file
 from .files import (
     alone as alone,
     atomic as atomic,
+    begins as begins,
+    check_output as check_output,
     find_files as find_files,
     hold as hold,
     is_taken as is_taken,
@@ -27,11 +29,6 @@ from .files import (
     sole as sole,
     write_json as write_json,
     write_text as write_text,
-)
-from .overwrite import (
-    begins as begins,
-    check_bilm_folder as check_bilm_folder,
-    check_output as check_output,
 )
 from .progress import Bars as Bars, Lines as Lines, counted as counted, watched as watched
 from .read import (

@@ -1,5 +1,6 @@
-"""Write files completely or not at all, find those that are complete, and lock what is worked on
-against other processes on any machine, by a file beside it.
+"""Write files completely or not at all, find those that are complete, lock what is worked on
+against other processes on any machine, by a file beside it, and protect files from being
+overwritten: a job only replaces its own earlier output.
 """
 
 import fcntl
@@ -8,9 +9,10 @@ import glob
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 log = logging.getLogger(__name__)
+WITHIN = 1_000_000  # bytes at the beginning of a file, which identify its writer
 
 
 @contextmanager
@@ -182,3 +185,40 @@ def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
         if not marks:
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
+
+
+def check_output(
+    key: str,
+    output: str | Path,
+    inputs: Mapping[str, str | Path | None],
+    is_own: Callable[[Path], bool],
+) -> None:
+    """Raise ValueError if `output` is one of the inputs (paths by key) under any name, or a file
+    that `is_own` does not recognise; FileNotFoundError if its folder does not exist.
+    """
+    path, other = Path(output), "choose another name"
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{key}={output}: no such folder")
+    if path.is_dir():
+        raise ValueError(f"{key}={output} is a folder: give a file name")
+    if not path.exists():
+        return
+    for name, given in inputs.items():
+        if given and Path(given).exists() and path.samefile(given):
+            raise ValueError(
+                f"{key}={output} is also {name}={given}, which would be overwritten: {other}"
+            )
+    if path.stat().st_size and not is_own(path):
+        raise ValueError(
+            f"{key}={output} exists and was not written by this job: delete it, or {other}"
+        )
+
+
+def begins(pattern: str) -> Callable[[Path], bool]:
+    """Return a function that checks how a file begins; dots match everything."""
+
+    def matches(path: Path) -> bool:
+        with path.open("rb") as file:
+            return re.match(pattern.encode(), file.read(WITHIN), re.DOTALL) is not None
+
+    return matches

@@ -18,7 +18,7 @@ from rich.console import Console
 from elmo_bench.files import Bars, atomic, find_files
 from elmo_bench.report.result import print_line
 from elmo_bench.text import read_lines
-from elmo_bench.text.conll import MIN_COLUMNS, NO_WORD
+from elmo_bench.text.conll import FIRST_PREDICATE, GAP, MIN_COLUMNS, NO_WORD, POS, WORD
 
 log = logging.getLogger(__name__)
 ANNOTATIONS = "english/annotations"
@@ -34,11 +34,9 @@ RELEASES = {
         for split, name in (("train", "train"), ("development", "dev"), ("test", "test"))
     },
 }
-WORD, TAG, FIRST_PREDICATE = 3, 4, 11  # columns
 TRACE, EDITED = "-NONE-", "EDITED"  # the leaves and phrases of the trees that no column has
 NOTHING = [("nullp", "XX")]  # the word and the tag of a tree that has only these
 _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may contain other white space
-_GAP = re.compile(r"[ \t]+")
 _ROW = re.compile(r"(?!#)[ \t]*[^ \t]")
 
 Leaves = list[tuple[str, str]]  # each word of a tree, and its part of speech
@@ -125,7 +123,7 @@ def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[
     """
     trees, number = _trees(parse), 0
     for is_sentence, lines in groupby(read_lines(skeleton), lambda line: bool(_ROW.match(line[1]))):
-        block = [(f"{skeleton}:{line}", _GAP.split(text.strip(" \t"))) for line, text in lines]
+        block = [(f"{skeleton}:{line}", GAP.split(text.strip(" \t"))) for line, text in lines]
         if not is_sentence:
             yield from ([row] for _, row in block)
             continue
@@ -143,7 +141,7 @@ def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[
                     f"fourth {NO_WORD}"
                 )
             row[WORD] = word
-        if [row[TAG] for _, row in block] != [tag for _, tag in leaves]:
+        if [row[POS] for _, row in block] != [tag for _, tag in leaves]:
             differing.append(block[0][0])
         yield [row for _, row in block]
     if any(True for _ in trees):

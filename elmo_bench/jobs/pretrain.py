@@ -22,7 +22,7 @@ from elmo_bench import COMMAND
 from elmo_bench.config.hardware import device
 from elmo_bench.config.inputs import instantiate, sentences
 from elmo_bench.encoders.bilm import BiLm, save
-from elmo_bench.files import Bars, check_bilm_folder, duration, sole, watched, write_text
+from elmo_bench.files import Bars, duration, sole, watched, write_text
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
 from elmo_bench.training.checkpoint import load, refusing
@@ -30,6 +30,7 @@ from elmo_bench.training.resume import save_state
 
 log = logging.getLogger(__name__)
 LOCK, LAST = "pretrain", "last.ckpt"
+OF_RUNS = ("run.json", "result.json", "best.ckpt")
 # Settings that may change when a training resumes: those without effect on its steps (but
 # validate_every decides which of them may be kept), and its length.
 FREE = ("save_every", "validate_every", "epochs", "max_steps")
@@ -41,7 +42,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     Returns its perplexity `dev`, the geometric mean of the directions, if there is a dev text.
     """
     out = Path(cfg.out)
-    check_bilm_folder("out", out, (f"{LOCK}.lock", LAST))
+    _check_folder(out)
     out.mkdir(parents=True, exist_ok=True)
     with sole(out / LOCK, f"out={out}", marks=True):
         dev = [*sentences(cfg, "dev")][: cfg.pretrain.dev_sentences]
@@ -55,10 +56,25 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
 
 def check(cfg: DictConfig) -> None:
     """Raise what the job raises before it trains: of its output folder and of the whole text."""
-    check_bilm_folder("out", Path(cfg.out), (f"{LOCK}.lock", LAST))
+    _check_folder(Path(cfg.out))
     for split in ("dev", "train"):
         for _ in watched(sentences(cfg, split), f"text.files.{split}, sentences"):
             pass
+
+
+def _check_folder(out: Path) -> None:
+    """Raise ValueError if the folder has the files of a run, or others and none of those that this
+    job writes before any other file.
+    """
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out={out} is not a folder")
+    names = sorted(path.name for path in out.glob("[!.]*"))
+    is_own = not {f"{LOCK}.lock", LAST}.isdisjoint(names)
+    for name in names:
+        if name in OF_RUNS or not is_own:
+            raise ValueError(
+                f"out={out} contains {name}, which this job did not write: choose another folder"
+            )
 
 
 def build(cfg: DictConfig, corpus: Corpus) -> Trainer:
