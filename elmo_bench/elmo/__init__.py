@@ -1,4 +1,2 @@
-from .elmo import Elmo, ElmoVectors, Layers
-from .mix import ScalarMix
-
-__all__ = ["Elmo", "ElmoVectors", "Layers", "ScalarMix"]
+from .elmo import Elmo as Elmo, ElmoVectors as ElmoVectors, Layers as Layers
+from .mix import ScalarMix as ScalarMix

@@ -1,3 +1,1 @@
-from .transformer import Transformer
-
-__all__ = ["Transformer"]
+from .transformer import Transformer as Transformer
