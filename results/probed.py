@@ -12,8 +12,17 @@ from elmo_bench.report.probes import encoder_title
 from elmo_bench.runs import check_types
 
 Fraction = Annotated[float, Ge(0), Le(1)]
-Shares = Annotated[list[NotNegative], MinLen(1)]  # a description length may be above 1
+Fractions = Annotated[list[Fraction], MinLen(1)]
 Probe = dict[str, Any]  # the content of a file, and as `source` the file
+
+
+class Layer(TypedDict, total=False):
+    """The figures of a layer, one for each seed; a description length may be above 1."""
+
+    accuracy: Fractions
+    control: Fractions
+    f1: Fractions
+    code: Annotated[list[NotNegative], MinLen(1)]
 
 
 class Property(TypedDict):
@@ -22,7 +31,7 @@ class Property(TypedDict):
     """
 
     baseline: dict[str, Fraction]
-    layers: Annotated[list[dict[str, Shares]], MinLen(1)]
+    layers: Annotated[list[Layer], MinLen(1)]
 
 
 TYPES: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """`sweep=tune`: equal numbers of draws of each side, dev chooses, fresh seeds are tested."""
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -21,6 +22,18 @@ SPACES = sorted(path.stem for path in CONF.glob("tune/*.yaml"))
 def spaces(texts):
     lines = [f"{key}={text}" for key, text in texts.items()]
     return dict(zip(texts, OverridesParser.create().parse_overrides(lines), strict=True))
+
+
+EXPERIMENTS = [path.stem for path in sorted(CONF.glob("experiment/*.yaml"))]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_rates_are_those_of_an_experiments_optimizer(name):
+    cfg = composed("sweep=tune", f"experiment={name}")
+    low, high = (
+        float(each) for each in re.findall(r"[\d.]+e-\d|[\d.]+", cfg.tune["task.optimizer.lr"])
+    )
+    assert low <= cfg.task.optimizer.lr <= high
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -52,6 +65,15 @@ def test_draws():
     assert [other.trial(number)[1] for number in range(400)] == [each[1] for each in draws]
 
 
+def test_a_fixed_key_is_not_drawn():
+    """However it is set."""
+    done = run("sweep=tune", "--dry-run", "budget=1", "++fit.batch_size=64", "elmo.l2=0")
+    assert done.returncode == 0, done.stderr
+    assert " ++fit.batch_size=64 elmo.l2=0 " in done.stdout
+    assert " fit.batch_size=" not in done.stdout
+    assert done.stdout.count(" elmo.l2=") == 1
+
+
 @pytest.mark.parametrize("text", ["interval(2, 1)", "tag(log, interval(0, 1))", "0.5"])
 def test_what_is_no_space(text):
     with pytest.raises(CompactHydraException, match=r"tune: a=.*(LOW < HIGH|must be interval)"):
@@ -62,6 +84,7 @@ def test_what_is_no_space(text):
     ("argument", "said"),
     [
         ("seed=1,2", "seed=1,2, but all draws have one seed; seeds=5 is"),
+        ("job=card", "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"),
         ("budget=0", "budget=0, but it must be greater than or equal to 1"),
         ("++tune.rnn.dropout=0.3", "tune: rnn.dropout=0.3, but it must be interval(LOW,HIGH)"),
     ],

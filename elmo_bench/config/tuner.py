@@ -59,8 +59,9 @@ class Tuner(BasicSweeper):
         on dev, and for a run with a fresh seed that failed.
         """
         sides = self.sides([*self._parse_config(), *arguments])
-        if not isinstance(self.launcher, ProcessLauncher):
-            raise CompactHydraException("hydra/launcher, but sweep=tune starts its runs itself")
+        if type(self.launcher).launch is not ProcessLauncher.launch:
+            said = "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"
+            raise CompactHydraException(said)
         config, *_ = self.launcher.composed([side.trial(0) for side in sides])
         said = "%d sides, %d draws each with seed %d, then %d other seeds of the best on dev"
         log.info(said, len(sides), config.budget, config.seed, config.seeds)
@@ -77,7 +78,7 @@ class Tuner(BasicSweeper):
 
     def sides(self, arguments: Sequence[str]) -> list[Side]:
         """Return the sides of a command; raises CompactHydraException for a wrong space."""
-        given = {each.get_key_element(): each for each in self._parsed(arguments)}
+        given = {each.key_or_group: each for each in self._parsed(arguments)}
         if "seed" in given and given["seed"].is_sweep_override():
             said = "but all draws have one seed; seeds=5 is the number of runs of the choice"
             raise CompactHydraException(f"{given['seed'].input_line}, {said}")

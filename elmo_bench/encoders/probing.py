@@ -39,7 +39,7 @@ from .encode import encode_each
 UPOS = 3  # column of CoNLL-U
 ABSENT = ("_", "-")  # empty cells
 BATCH = 1024  # words per training step of a probe
-FEWEST_STEPS = 10
+FEWEST_STEPS = 10  # of a part of the words
 # Trains a probe on vectors and the numbers of their tags, and returns the log-probabilities of the
 # tags of new vectors; the numbers are those of tags and the seed, the last the share of its steps.
 Fit = Callable[
@@ -280,7 +280,7 @@ def linear(
     model = nn.Linear(x.shape[1], num_tags, device=device)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
-    steps = max(round(share * steps), FEWEST_STEPS)
+    steps = steps if share == 1 else max(round(share * steps), FEWEST_STEPS)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     for batch in islice(_shuffled(len(x), seed), steps):

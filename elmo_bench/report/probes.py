@@ -24,7 +24,7 @@ CAPTION = (
 )
 ABOUT_CODE = (
     " Description length: bits of the training labels given the vectors, in an online code, as a "
-    "share of those without (Voita and Titov 2020); lower is easier to read."
+    "share of those if all are equally likely (Voita and Titov 2020); lower is easier to read."
 )
 
 

@@ -198,7 +198,10 @@ def verdict(ours: Curve, theirs: Curve) -> str:
     def word(k: int) -> str:
         if ours.low[k - 1] > theirs.high[k - 1]:
             return "better"
-        return "worse" if ours.high[k - 1] < theirs.low[k - 1] else "undecided"
+        if ours.high[k - 1] < theirs.low[k - 1]:
+            return "worse"
+        is_open = ours.high[k - 1] == theirs.high[k - 1] == TOP
+        return "not to be decided" if is_open else "undecided"
 
     for said, same in groupby(range(1, most + 1), word):
         ks = [*same]

@@ -23,14 +23,14 @@ NOT_IDENTITY = (
     "text",
     *("trainer.accelerator", "trainer.profiler", "trainer.log_every_n_steps"),
     *("trainer.enable_progress_bar", "trainer.enable_model_summary"),
-    *("tune", "budget", "seeds"),
+    *("budget", "seeds"),
     *("by_finetune", "published", "dry_run", "oversubscribe", "job.name", "checkpoint", "out"),
     *("store.mode", "store.max_bytes", "fit.save_minutes"),
     *("task.published", "task.title", "task.monitor_title", "task.suffix", "task.elmo"),
     *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
     *("task.gradient_clip", "task.gradient_clip_algorithm"),
     *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
-    *("data.labels", "trained_on.labels"),  # of earlier runs, null in all that are kept
+    "trained_on.labels",  # of earlier runs, null in all that are kept
     *("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors"),
     *("vocab.vectors", "vocab.origin"),
 )
@@ -103,6 +103,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     # The defaults before these settings existed.
     yield from () if config.get("tf32") else ("tf32",)
     yield from () if config.get("trial") is not None else ("trial",)
+    yield from () if (config.get("data") or {}).get("labels") else ("data.labels",)
     yield from () if (config.get("task") or {}).get("joint") else ("task.joint",)
     yield from () if (config.get("data") or {}).get("held_out") else ("data.held_out",)
     if not elmo.get("adapt") or mix == "none":

@@ -98,8 +98,8 @@ class Run:
 
     @property
     def trial(self) -> int | None:
-        """The number of the draw of settings that the run tries (`sweep=tune`); None for others."""
-        return self.config.get("trial")
+        """The number of the draw that a run of `sweep=tune` tries; None for all others."""
+        return self.config.get("trial") if self.tune else None
 
     @property
     def tune(self) -> dict[str, str]:
@@ -116,8 +116,7 @@ class Run:
     @cached_property
     def acting(self) -> set[str]:
         """The keys of `settings` that affect figures, and the spaces of those that were drawn."""
-        more = {*self._hashes, *(FILES.keys() & self.settings.keys())}
-        return {*acting(self._measured), *more, *(f"tune.{key}" for key in self.tune)}
+        return {*acting(self._measured), *self._hashes, *(FILES.keys() & self.settings.keys())}
 
     @cached_property
     def idle(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""Convert between chunks and tags, with the rules of conlleval; give their types other names.
+"""Convert between chunks and tags, with the rules of conlleval.
 
 IOB1 uses B- only for a chunk that directly follows another of its type, IOB2 for the first token of
 every chunk. BIOUL also marks the last token of a chunk (L-) and a chunk of one token (U-); BIOES

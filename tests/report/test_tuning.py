@@ -98,10 +98,10 @@ def test_a_curve():
     ("ours", "theirs", "said"),
     [
         (
-            ([0.7, 0.7], [0.6, 0.65], [0.8, 1.0]),
+            ([0.7, 0.7, 0.7], [0.6, 0.65, 0.7], [0.8, 0.9, 1.0]),
             ([0.4, 0.68, 0.7], [0.3, 0.5, 0.6], [0.5, 0.7, 1.0]),
-            "better with 1, undecided with 2 draws of each; "
-            "the medians differ by +30.00 with 1 and +2.00 with 2",
+            "better with 1, undecided with 2, not to be decided with 3 draws of each; "
+            "the medians differ by +30.00 with 1, +2.00 with 2 and 0.00 with 3",
         ),
         (
             ([0.1] * 3, [0.0] * 3, [0.2] * 3),
@@ -119,7 +119,7 @@ def test_the_verdict_changes_with_the_budget(ours, theirs, said):
 @pytest.mark.parametrize(("score", "lowest"), [(0.2, 0.0), (-0.2, -1.0)])
 def test_a_draw_that_failed_has_the_lowest_score(score, lowest):
     """Of a correlation -1."""
-    failed, scored = (a_run(config={"trial": n}) for n in range(2))
+    failed, scored = (a_run(config={"trial": n, "tune": SPACE}) for n in range(2))
     draws = [replace(scored, metrics={"dev/f1": score}), replace(failed, reason="MemoryError")]
     found = side(draws)
     assert [*found.scores] == [lowest, score]
@@ -190,7 +190,7 @@ def test_the_draws_of_a_sweep(tmp_path):
         ["best of 2", "60.00 (no bound)", "75.00 (no bound)"],
         ["best of 4", "70.00 (no bound)", "80.00 (70.00 to no bound)"],
     ]
-    assert "mini against no encoder: undecided with 1 to 4 draws of each" in grid.caption
+    assert "mini against no encoder: not to be decided with 1 to 4 draws of each" in grid.caption
     text = markdown([found])
     assert "best on dev of 4 random draws, each trained with one seed (8 draws in all" in text
     assert "elmo.dropout from interval(0.0, 0.6)" in text
