@@ -15,6 +15,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
+from elmo_bench.files import counted_noun
 from elmo_bench.runs import leaves
 
 from .inputs import quoted
@@ -63,8 +64,9 @@ class Tuner(BasicSweeper):
             said = "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"
             raise CompactHydraException(said)
         config, *_ = self.launcher.composed([side.trial(0) for side in sides])
-        said = "%d sides, %d draws each with seed %d, then %d other seeds of the best on dev"
-        log.info(said, len(sides), config.budget, config.seed, config.seeds)
+        each = f"{counted_noun(len(sides), 'side')}, {counted_noun(config.budget, 'draw')} of each"
+        said = "%s, with seed %d; then the best on dev with %d other seeds"
+        log.info(said, each, config.seed, config.seeds)
         draws, fresh = range(config.budget), range(config.seed + 1, config.seed + 1 + config.seeds)
         trials = [[*side.trial(number), f"trial={number}"] for number in draws for side in sides]
         returned, runs = self.launcher.launch(trials, 0), list[list[str]]()
@@ -78,31 +80,31 @@ class Tuner(BasicSweeper):
 
     def sides(self, arguments: Sequence[str]) -> list[Side]:
         """Return the sides of a command; raises CompactHydraException for a wrong space."""
-        given = {each.key_or_group: each for each in self._parsed(arguments)}
-        if "seed" in given and given["seed"].is_sweep_override():
+        overrides = {each.key_or_group: each for each in self._parsed(arguments)}
+        if "seed" in overrides and overrides["seed"].is_sweep_override():
             said = "but all draws have one seed; seeds=5 is the number of runs of the choice"
-            raise CompactHydraException(f"{given['seed'].input_line}, {said}")
-        sides = {key: each for key, each in given.items() if not each.is_interval_sweep()}
+            raise CompactHydraException(f"{overrides['seed'].input_line}, {said}")
+        sides = {key: each for key, each in overrides.items() if not each.is_interval_sweep()}
         drawn = {key for space in self._spaces(sides) for key in space}
         sides = {
             key: each
             for key, each in sides.items()
             if not (each.is_sweep_override() and key in drawn)
         }
-        typed = {key: each for key, each in given.items() if key not in sides}
+        own = {key: each for key, each in overrides.items() if key not in sides}
         # In the settings of the runs, where a report looks for the space or the fixed value.
-        kept = [
+        recorded = [
             f"++tune.{key}={quoted(each.get_value_string())}"
-            for key, each in given.items()
-            if key in drawn or key in typed
+            for key, each in overrides.items()
+            if key in drawn or key in own
         ]
         spaces = [
-            {key: each for key, each in (space | typed).items() if key not in sides}
+            {key: each for key, each in (space | own).items() if key not in sides}
             for space in self._spaces(sides)
         ]
         return [
-            Side([*overrides, *kept], space)
-            for overrides, space in zip(self._split(sides), spaces, strict=True)
+            Side([*combination, *recorded], space)
+            for combination, space in zip(self._split(sides), spaces, strict=True)
         ]
 
     def _split(self, sides: Overrides) -> list[list[str]]:
@@ -126,13 +128,12 @@ class Tuner(BasicSweeper):
 
 def value(space: Override, draw: str) -> str:
     """Return a value from a space, the same for the same draw, as an override has it."""
-    share = random.Random(draw).random()
-    if space.is_discrete_sweep():
+    share, sweep = random.Random(draw).random(), space.value()
+    if not space.is_sweep_override() or getattr(sweep, "shuffle", False):
+        raise CompactHydraException(f"tune: {space.input_line}, but it must be {SPACES}")
+    if not isinstance(sweep, IntervalSweep):
         values = [*space.sweep_string_iterator()]
         return values[int(share * len(values))]
-    sweep = space.value()
-    if not isinstance(sweep, IntervalSweep):
-        raise CompactHydraException(f"tune: {space.input_line}, but it must be {SPACES}")
     low, high, is_log = sweep.start or 0.0, sweep.end or 0.0, "log" in sweep.tags
     if not low < high or (is_log and low <= 0):
         raise CompactHydraException(f"tune: {space.input_line}: LOW < HIGH, and 0 < LOW with log")

@@ -114,8 +114,8 @@ def sides(report: Report) -> dict[Key, dict[Key, Side]]:
     """Return the sides by row and column, of the rows where a baseline and another were tuned."""
     draws, by_row = grouped(report.draws, report.rows, report.columns), {}
     for row, cells in report.by_row.items():
-        places = {column: (cells[column].row, column) for column in report.heads if column in cells}
-        tuned = {column: side(draws[at]) for column, at in places.items() if at in draws}
+        keys = {column: (cells[column].row, column) for column in report.heads if column in cells}
+        tuned = {column: side(draws[key]) for column, key in keys.items() if key in draws}
         if report.baseline in tuned and len(tuned) > 1:
             by_row[row] = tuned
     return by_row
@@ -124,11 +124,11 @@ def sides(report: Report) -> dict[Key, dict[Key, Side]]:
 def side(draws: Sequence[Run]) -> Side:
     """Return a side; raises ValueError for a draw with other scores on dev alone."""
     ordered = sorted(draws, key=lambda draw: draw.trial or 0)
-    known = {d: figure_of(d, None, "dev") for d in ordered if is_measured(d, "dev")}
-    counts = [examples_of(draw, None, "dev") for draw in [*known][:1]]
+    measured = {d: figure_of(d, None, "dev") for d in ordered if is_measured(d, "dev")}
+    counts = [examples_of(draw, None, "dev") for draw in [*measured][:1]]
     is_correlation = any(each and each.rows.shape[-1] != F1 for each in counts)
-    lowest = -1.0 if is_correlation or min(known.values(), default=0) < 0 else 0.0
-    scores = np.array([known.get(draw, lowest) for draw in ordered])
+    lowest = -1.0 if is_correlation or min(measured.values(), default=0) < 0 else 0.0
+    scores = np.array([measured.get(draw, lowest) for draw in ordered])
     return Side(ordered, scores, lowest, curve(scores, lowest))
 
 
@@ -152,9 +152,12 @@ def _notes(report: Report) -> Iterator[str]:
                 yield f"{names[column]}: its draws differ in {unlike}, which were not drawn"
             keys = [*side.best[0].tune]
             chosen = {values(draw, keys) for draw in side.best}
-            if any(values(run, keys) not in chosen for run in report.by_row[row][column].runs):
-                said = f"do not have the settings of its best draw, number {side.best[0].trial}"
-                yield f"{names[column]}: its runs {said}"
+            settings = {values(run, keys) for run in report.by_row[row][column].runs}
+            said = f"the settings of its best draw, number {side.best[0].trial}"
+            if settings - chosen and len(settings) > 1:
+                raise ValueError(f"{names[column]}: some runs lack {said}: move them away")
+            if settings - chosen:
+                yield f"{names[column]}: its runs do not have {said}"
     every = grouped(report.draws, report.rows, report.columns).values()
     if more := sum(map(len, every)) - len(shown):
         yield f"not shown: {counted_noun(more, 'draw')} of rows without a tuned baseline or side"

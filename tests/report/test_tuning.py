@@ -244,6 +244,14 @@ def test_sides_that_were_not_tuned_alike(sides, change, said, tmp_path):
     assert said in note
 
 
+def test_runs_of_two_choices_are_not_averaged(tmp_path):
+    """Those of an earlier one, before more draws."""
+    sweep(tmp_path)
+    run(tmp_path / "earlier", "mini", 9, None, 0.7, lr=0.005)
+    with pytest.raises(ValueError, match="mini: some runs lack the settings of its best draw"):
+        compared(tmp_path)
+
+
 def test_draws_without_a_baseline_are_told(tmp_path):
     run(tmp_path / "mini0", "mini", 1, 0, 0.7)
     with pytest.raises(ValueError, match="all 1 runs are draws of sweep=tune, none of a choice"):
