@@ -74,7 +74,9 @@ def test_a_fixed_key_is_not_drawn():
     assert done.stdout.count(" elmo.l2=") == 1
 
 
-@pytest.mark.parametrize("text", ["interval(2, 1)", "tag(log, interval(0, 1))", "0.5", "shuffle(choice(1,2))"])
+@pytest.mark.parametrize(
+    "text", ["interval(2, 1)", "tag(log, interval(0, 1))", "0.5", "shuffle(choice(1,2))"]
+)
 def test_what_is_no_space(text):
     with pytest.raises(CompactHydraException, match=r"tune: a=.*(LOW < HIGH|must be interval)"):
         value(spaces({"a": text})["a"], "")

@@ -306,9 +306,8 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])
         yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
-    for key in ("budget", "seeds"):
-        if key in config and not config.get("tune"):
-            yield f"{key}={config[key]}, but only sweep=tune reads it"
+    if {"budget", "seeds"} & {*config} and not config.get("tune"):
+        yield "budget and seeds are settings of sweep=tune: add that to the command"
     if config["elmo"]["adapt"] and job in ("embed", "perplexity", "probe"):
         said = "elmo.adapt=true requires a run with a task, whose log names the folder of the "
         yield f"{said}adapted biLM: encoder=files encoder.dir=FOLDER reads it"

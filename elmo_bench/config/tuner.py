@@ -149,11 +149,10 @@ def best(side: Side, trials: Sequence[JobReturn]) -> int:
         for number, each in enumerate(trials)
         if each.status == JobStatus.COMPLETED and each.return_value is not None
     }
-    name = " ".join(side.overrides)
     if not scores:
-        raise CompactHydraException(f"{name}: none of its {len(trials)} draws has a score on dev")
+        said = f"none of its {len(trials)} draws has a score on dev; their error.txt says why"
+        raise CompactHydraException(f"{' '.join(side.overrides)}: {said}")
     number = max(scores, key=scores.__getitem__)
-    settings = " ".join(side.trial(number)[len(side.overrides) :])
-    said = "%s: draw %d of %d is the best on dev, with %.2f: %s"
-    log.info(said, name, number, len(trials), 100 * scores[number], settings)
+    said = "draw %d of %d is the best on dev, with %.2f: %s"
+    log.info(said, number, len(trials), 100 * scores[number], " ".join(side.trial(number)))
     return number

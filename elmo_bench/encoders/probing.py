@@ -164,7 +164,7 @@ def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
 def measure_tags(
     name: str, train: Text, test: Text, fit: Fit, seeds: Sequence[int]
 ) -> dict[str, Any]:
-    """Measure a linear classifier of the frozen vectors (Peters et al. 2018, table 6).
+    """Measure a linear classifier of standardised frozen vectors (Peters et al. 2018, table 6).
 
     Reports the accuracy of the tags, and that of a control task, in which each word type has a
     random tag of the training set (Hewitt and Liang 2019): how much the probe can memorise of the
@@ -184,6 +184,8 @@ def measure_tags(
 
     def figures(layer: int, seed: int) -> dict[str, float]:
         x, y = train.layers[layer, known.rows], test.layers[layer, new.rows]
+        mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
+        x, y = (x - mean) / deviation, (y - mean) / deviation
 
         def guesses(labels: Sequence[str]) -> list[str]:
             tags = torch.tensor([numbers[label] for label in labels])
@@ -270,13 +272,11 @@ def linear(
     device: str = "cpu",
 ) -> Float[Tensor, "M K"]:
     """Return the log-probabilities of new vectors' tags by multinomial logistic regression: a share
-    of so many steps of Adam, whose rate decays linearly from `lr` to 0, on standardised vectors.
+    of so many steps of Adam, whose rate decays linearly from `lr` to 0.
 
     The parameters start at 0, so that the seed determines the order of the batches only.
     """
     x, y, new = x.to(device), tags.to(device), new.to(device)
-    mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
-    x, new = (x - mean) / deviation, (new - mean) / deviation
     model = nn.Linear(x.shape[1], num_tags, device=device)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)

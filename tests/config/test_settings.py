@@ -62,7 +62,7 @@ WRONG = [
     ),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but the arguments of torch.optim.Adam are"),
-    ("+seeds=5", "seeds=5, but only sweep=tune reads it"),
+    ("+seeds=5", "budget and seeds are settings of sweep=tune: add that"),
     ("task=sst5 task.classes=4", "task.classes=4, but task.read.train.classes must be 2, 3 or 5"),
 ]
 
