@@ -12,7 +12,7 @@ from elmo_bench.encoders import LayerStore, batches, build_store, encode_each
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.encoders.bilm.scan import PackedLinear
 from elmo_bench.encoders.encode import BATCH_TOKENS, device_of, on
-from elmo_bench.encoders.store_build import GPU_TOKENS
+from elmo_bench.encoders.frozen_layers import GPU_TOKENS
 from elmo_bench.text.chars import char_ids
 
 from . import allennlp

@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.encoders.store_build import check_room, row_bytes
+from elmo_bench.encoders.frozen_layers import check_room
+from elmo_bench.encoders.store import row_bytes
 from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart

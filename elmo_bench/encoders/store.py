@@ -130,6 +130,24 @@ def layer_path(folder: Path, layer: int) -> Path:
     return folder / f"layer{layer}.safetensors"
 
 
+def row_bytes(dim: int, dtype: str) -> int:
+    """Return how many bytes a vector of so many numbers takes."""
+    return dim * getattr(torch, dtype).itemsize + (SCALE if dtype == "int8" else 0)
+
+
+def pack(vectors: Float[Tensor, "*N D"], dtype: str) -> Shaped[Tensor, "*N W"]:
+    """Round vectors to a type: floats to the nearest one, int8 to the nearest multiple of a scale.
+
+    The scale of an int8 vector is a 127th of its largest absolute value, and its bytes stand behind
+    it: a number moves by at most a 254th of the largest one of its vector, and 0 stays 0.
+    """
+    if dtype != "int8":
+        return vectors.to(getattr(torch, dtype))
+    largest = vectors.float().abs().amax(-1, keepdim=True)
+    scale = (largest / 127).clamp(min=torch.finfo(torch.float32).tiny)
+    return torch.cat([(vectors / scale).round().to(torch.int8), scale.view(torch.int8)], -1)
+
+
 def unpack(packed: Shaped[Tensor, "*N W"]) -> Float[Tensor, "*N D"]:
     """Return the vectors: int8 ones as float32, others in their type."""
     if packed.is_floating_point():

@@ -5,8 +5,7 @@ import torch
 
 from elmo_bench.encoders import build_store
 from elmo_bench.encoders.static import WordVectors
-from elmo_bench.encoders.store import unpack
-from elmo_bench.encoders.store_build import pack, row_bytes
+from elmo_bench.encoders.store import pack, row_bytes, unpack
 
 
 @pytest.fixture

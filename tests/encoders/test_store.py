@@ -136,7 +136,7 @@ def test_a_killed_run_leaves_nothing_that_counts(bilm, calls, tmp_path, monkeypa
     def killed(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo_bench.encoders.store_build.encode_batches", killed)
+    monkeypatch.setattr("elmo_bench.encoders.frozen_layers.encode_batches", killed)
     with pytest.raises(KeyboardInterrupt):
         build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     monkeypatch.undo()
@@ -174,7 +174,7 @@ def test_a_number_that_is_not_finite(vectors, tmp_path, number):
 def test_every_batch_of_many(vectors, tmp_path, monkeypatch):
     """Each sentence stands where its key says, while batches are computed and written at once."""
     encoder, sentences = vectors
-    monkeypatch.setattr("elmo_bench.encoders.store_build.BATCH_TOKENS", 60)
+    monkeypatch.setattr("elmo_bench.encoders.frozen_layers.BATCH_TOKENS", 60)
     varied = [sentence[: n % 22] for n, sentence in enumerate(sentences)]
     store = build_store(encoder, varied, [0], tmp_path)
     expected = encoder(encoder.prepare(varied))
@@ -298,7 +298,7 @@ def test_a_store_that_a_gpu_builds(tmp_path, monkeypatch, dtype):
     bilm = BiLm(Options(cell_size=64, projection_size=16, filters=((1, 8), (3, 24)))).eval()
     sentences = [[f"w{n % 97}"] * (1 + n % 40) + [f"{n}"] for n in range(2000)]
     expected = build_store(bilm, sentences, [0, 1, 2], tmp_path / "cpu")
-    monkeypatch.setattr("elmo_bench.encoders.store_build.GPU_TOKENS", 1 << 11)
+    monkeypatch.setattr("elmo_bench.encoders.frozen_layers.GPU_TOKENS", 1 << 11)
     bilm.bf16 = True
     store = build_store(bilm.cuda(), sentences, [0, 1, 2], tmp_path / "gpu", dtype=dtype)
     layers, exact = store(sentences[::7]).float(), expected(sentences[::7])

@@ -34,7 +34,7 @@ from elmo_bench.text import Sentences
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
 from .static import Rows
-from .store import SCALE, LayerStore, Sentence, layer_path, unpack, word_rows
+from .store import LayerStore, Sentence, layer_path, pack, row_bytes, unpack, word_rows
 
 log = logging.getLogger(__name__)
 VERSION = "v5"
@@ -155,24 +155,6 @@ def _header(about: Mapping[str, str], shape: tuple[int, int], dtype: str) -> byt
     tensor = {"dtype": TYPES[dtype], "shape": [shape[0], width], "data_offsets": [0, size]}
     text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
     return len(text).to_bytes(8, "little") + text
-
-
-def row_bytes(dim: int, dtype: str) -> int:
-    """Return how many bytes a vector of so many numbers takes."""
-    return dim * getattr(torch, dtype).itemsize + (SCALE if dtype == "int8" else 0)
-
-
-def pack(vectors: Float[Tensor, "*N D"], dtype: str) -> Shaped[Tensor, "*N W"]:
-    """Round vectors to a type: floats to the nearest one, int8 to the nearest multiple of a scale.
-
-    The scale of an int8 vector is a 127th of its largest absolute value, and its bytes stand behind
-    it: a number moves by at most a 254th of the largest one of its vector, and 0 stays 0.
-    """
-    if dtype != "int8":
-        return vectors.to(getattr(torch, dtype))
-    largest = vectors.float().abs().amax(-1, keepdim=True)
-    scale = (largest / 127).clamp(min=torch.finfo(torch.float32).tiny)
-    return torch.cat([(vectors / scale).round().to(torch.int8), scale.view(torch.int8)], -1)
 
 
 def packed_layers(
