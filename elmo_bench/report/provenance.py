@@ -55,15 +55,10 @@ def methods(reports: Sequence[Report]) -> str:
 def _tuning(reports: Sequence[Report]) -> str:
     """Return a sentence on the draws of settings; "" without any."""
     draws = {draw.folder: draw for report in reports for draw in report.draws}
-    numbers = sorted(
-        {
-            len(side)
-            for report in reports
-            for side in grouped(report.draws, report.rows, report.columns).values()
-        }
-    )
     if not draws:
         return ""
+    sides = [grouped(report.draws, report.rows, report.columns) for report in reports]
+    numbers = sorted({len(side) for each in sides for side in each.values()})
     seconds = sum(draw.seconds.get("total", 0) for draw in draws.values())
     return (
         f" The settings of each side are the best on dev of {listed(map(str, numbers))} random "

@@ -19,6 +19,8 @@ WRONG = [
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
     ("job=embed input=a output=b.h5 elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
+    ("job=perplexity input=a elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
+    ("job=probe elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
     (
         "task=squad head=span",
         "encoder=mini reads texts apart, but tasks.squad.model.Span needs them",

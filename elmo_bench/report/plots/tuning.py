@@ -75,13 +75,13 @@ def _curves(
 ) -> None:
     """Draw curves, and their bands where they have bounds, in percent, over budgets."""
     for column, curve in curves.items():
-        look, places = looks[column], np.arange(1, len(curve.median) + 1)
-        dots = {"markevery": [k - 1 for k in budgets(len(places))]}
+        look, draws = looks[column], np.arange(1, len(curve.median) + 1)
+        dots = {"markevery": [k - 1 for k in budgets(len(draws))]}
         median, low, high = (np.where(np.isfinite(end), 100 * end, np.nan) for end in curve)
-        axes.fill_between(places, low, high, facecolor=look["color"], alpha=0.15, linewidth=0)
+        axes.fill_between(draws, low, high, facecolor=look["color"], alpha=0.15, linewidth=0)
         for end in (low, high):
-            axes.plot(places, end, **look | EDGE | dots)
-        axes.plot(places, median, **look | dots, label=labels[column])
+            axes.plot(draws, end, **look | EDGE | dots)
+        axes.plot(draws, median, **look | dots, label=labels[column])
     axes.set_xscale("log")
     ticks = budgets(max(len(curve.median) for curve in curves.values()))
     axes.set_xticks(ticks, [*map(str, ticks)])
