@@ -1,8 +1,8 @@
 #!/bin/sh
 # Trains the runs of one table of RESULTS.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
-# TABLE is one of those in the `case` below, or all; CORPORA="wikigold sst" before `sh` limits it to some corpora. Further arguments go to each
-# command. SQuAD needs `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
+# TABLE is one of those in the `case` below, or all (without series, which needs MINILM=FOLDER before `sh`); CORPORA="wikigold sst" before `sh` limits
+# it to some corpora. Further arguments go to each command. SQuAD needs `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
 # The rows of `books` are runs of version 0.2, with which that biLM shipped; the archives keep them.
 set -u
 export OMP_NUM_THREADS=1  # another number of threads changes the last digits, and with them all figures
@@ -21,6 +21,12 @@ each() { # "CORPUS ..." SETTINGS...
         case " ${CORPORA:-$corpora} " in *" $corpus "*) ;; *) continue ;; esac
         ${PYTHON:-python} run.py -m experiment="$corpus" seed=$seeds outputs_dir=outputs/results resume=true "$@" || failed=1
     done
+}
+
+sides() { # "CORPUS ..." ARGUMENTS...: the three sides of results/plan.md
+    each "$@" encoder=none
+    each "$@" encoder=wiki
+    each "$@" encoder=transformer encoder.name=minilm encoder.model="${MINILM:?the folder of all-MiniLM-L6-v2}"
 }
 
 train() { # TABLE ARGUMENTS...
@@ -57,6 +63,11 @@ train() { # TABLE ARGUMENTS...
     trained)
         each "$few" encoder=wiki elmo.adapt=true "$@"
         each wikigold encoder=wiki finetune=full "$@" ;;
+    series) # the second series, results/plan.md
+        seeds=11,12,13,14,15
+        sides "wikigold sst snli ewt_propbank" "$@"
+        sides classify data=cola,mrpc,rte "$@"
+        sides "ewt_parse wnut17 ontogum squad" "$@" ;;
     *) echo "$table: no such table" >&2; exit 2 ;;
     esac
 }
