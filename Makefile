@@ -7,7 +7,7 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 LARGE := /Downloading|Using cached/ && $$NF == "MB)" && substr($$(NF-1), 2) + 0 > 10
 
-.PHONY: demo paper results test lint audit wheel-check oldest docs links
+.PHONY: demo paper results test lint audit wheel-check oldest reference docs links
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## does ELMo help NER? Nine small runs on the sample corpus, side by side; given again it goes on where it stopped
@@ -41,12 +41,16 @@ lint: $(DEV)  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(DEV)  ## the pages of docs/ as a site, in build/docs, with the page of RESULTS.md; a link within it that leads nowhere is an error
-	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
+reference: $(DEV)  ## the settings, options, jobs and functions in docs/, written from comments and docstrings
+	$(BIN)/python docs/reference.py
+
+docs: $(DEV)  ## README.md, docs/ and the other pages as a site, in build/docs, with the page of RESULTS.md; a link within it that leads nowhere is an error
+	$(BIN)/python docs/reference.py --check
+	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees -c docs . build/docs
 	$(BIN)/python results/refresh.py --check --output=build/docs/results.html
 
 links: $(DEV)  ## the addresses elsewhere that the pages name: do they still answer?
-	$(BIN)/sphinx-build -q -b linkcheck -d build/doctrees docs build/links
+	$(BIN)/sphinx-build -q -b linkcheck -d build/doctrees -c docs . build/links
 
 audit: $(DEV)  ## known holes in what is installed; skipped where there is no network for it
 	$(BIN)/python .ci/audit.py

@@ -1,30 +1,43 @@
-"""How Sphinx builds these pages: `make docs`, into build/docs, with warnings as errors."""
+"""How Sphinx makes a site of these pages: `make docs`, into build/docs, with warnings as errors.
 
-import sys
-from pathlib import Path
+Its source is the root of the repository, so that links to README.md or RESULTS.md hold here as on
+GitHub. Its contents are the lists of docs/index.md.
+"""
+
+import re
 from typing import Any
-
-DOCS = Path(__file__).parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
 project = "elmo-bench"
 html_title = project
 copyright = "the authors of elmo-bench, Apache License 2.0"
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-]
-exclude_patterns = ["README.md"]
+extensions = ["myst_parser"]
+root_doc = "docs/index"
+include_patterns = ["*.md", "conf/README.md", "docs/*.md", "examples/README.md", "results/*.md"]
+exclude_patterns = [".*", "build", "data", "outputs"]
 myst_heading_anchors = 3  # FILE.md#heading is checked, too
-myst_enable_extensions = ["deflist", "colon_fence"]
+suppress_warnings = ["toc.not_included"]
 highlight_language = "text"
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-autodoc_typehints = "description"
-autodoc_member_order = "bysource"
-default_role = "code"  # of single backticks in docstrings
+SECTION = re.compile(r"^## (.+)\n\n((?:- .+\n)+)", re.M)
+ENTRY = re.compile(r"^- \[(.+?)\]\((.+?)\.md\)", re.M)
+
+
+def contents(app: Any, page: str, source: list[str]) -> None:
+    """Sphinx calls this for each page before it is read: the lists of links become its menu."""
+    if page != root_doc:
+        return
+    for title, links in SECTION.findall(source[0]):
+        entries = "\n".join(f"{name} <{target}>" for name, target in ENTRY.findall(links))
+        source[0] += f"\n```{{toctree}}\n:caption: {title}\n:hidden:\n\n{entries}\n```\n"
+
+
+def entry(app: Any, error: Exception | None) -> None:
+    """The site's address leads to its first page."""
+    refresh = '<meta http-equiv="refresh" content="0; url=docs/index.html">'
+    (app.outdir / "index.html").write_text(f"<!doctype html>{refresh}", encoding="utf-8")
 
 
 def levels(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
@@ -37,7 +50,6 @@ def levels(app: Any, page: str, template: str, context: dict[str, Any], tree: An
 
 
 def setup(app: Any) -> None:
-    import from_conf  # which lies beside this file
-
-    app.connect("source-read", from_conf.fill)
+    app.connect("source-read", contents)
+    app.connect("build-finished", entry)
     app.connect("html-page-context", levels, priority=900)  # after the theme

@@ -5,6 +5,7 @@ That links lead somewhere, `make docs` sees to; `tests/report/test_browser.py` l
 """
 
 import ast
+import importlib
 import re
 import shlex
 import subprocess
@@ -17,6 +18,7 @@ import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 
+import elmo_bench
 import tasks
 from elmo_bench.config import dry_run
 from elmo_bench.config.check import faults
@@ -69,7 +71,7 @@ def _blocks(page: str) -> dict[str, str]:
 def theirs(tmp_path_factory):
     """A folder with the task, encoders and job that the pages print, where Hydra and Python find them."""
     folder = tmp_path_factory.mktemp("user")
-    pages = ("new_encoder.md", "new_task.md", "sweeps.md")
+    pages = ("encoders.md", "new_task.md", "compare.md")
     for name, content in [block for page in pages for block in _blocks(page).items()]:
         path = folder / re.sub("^conf/", "mine/", name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +196,7 @@ def test_every_other_command_exists():
                 assert (module / f"{words[3]}.py").is_file(), f"{page}: {line}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/howto.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/vectors.md"])
 def test_python(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = [
@@ -259,16 +261,19 @@ def test_the_errors_are_real():
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
-    messages = re.findall(r"^`(.+)`$\n: ", page, re.M)
+    messages = re.findall(r"^- `(.+?)`: ", page, re.M)
     assert len(messages) > 25
     assert [each for each in messages if each not in code] == []
 
 
-def test_settings_from_comments(monkeypatch):
+@pytest.fixture
+def reference(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
-    import from_conf
+    return importlib.import_module("reference")
 
-    about, settings = from_conf.read(
+
+def test_settings_from_comments(reference):
+    about, settings = reference.read(
         "# What it is,\n# and why.\nname: x\nfit:   # how\n  size: 3   # how many,\n            # and no more\n"
     )
     assert about == ["What it is,", "and why."]
@@ -277,14 +282,24 @@ def test_settings_from_comments(monkeypatch):
         ("fit", "", "how"),
         ("fit.size", "3", "how many, and no more"),
     ]
-    page = "\n".join(from_conf.text(["config"]))
+
+
+def test_the_reference_is_up_to_date(reference):
+    pages = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    old = [name for name, page in pages.items() if reference.filled(page) != page]
+    assert old == [], "run `make reference`"
     for key in ("seed", "fit.batch_tokens", "elmo.mix", "adapt.lr", "encoder"):
-        assert f"\n`{key}` = " in page
-    assert f"*({from_conf.may_be(from_conf.types()['seed'])})*" in page
+        assert f"\n- `{key}` = " in pages["settings.md"]
+    assert f"*({reference.may_be(reference.types()['seed'])})*" in pages["settings.md"]
+
+
+def test_every_exported_name_is_in_the_reference():
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    assert {*elmo_bench.__all__} <= {*re.findall(r"^### `elmo_bench\.(\w+)`$", page, re.M)}
 
 
 def test_the_length_of_the_reading_path():
-    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    text = (DOCS / "code.md").read_text(encoding="utf-8")
     said = int(re.search(r"a run: about ([\d,]+) lines", text)[1].replace(",", ""))
     files = re.findall(r"^\| \[`.*?`\]\((.+?)\)", text, re.M)
     lines = sum((DOCS / file).read_text(encoding="utf-8").count("\n") for file in files)

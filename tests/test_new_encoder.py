@@ -1,4 +1,4 @@
-"""The encoders of docs/new_encoder.md, exactly as they are printed there, in a folder of a user's
+"""The encoders of docs/encoders.md, exactly as they are printed there, in a folder of a user's
 own: under every task, frozen and fine-tuned, and in every job that reads an encoder.
 """
 
@@ -33,7 +33,7 @@ QUIET = ["trainer=cpu", "trainer.enable_progress_bar=false"]
 def mine(tmp_path_factory):
     """The folder that the document's `mine` lies in; Python and Hydra find what is in it."""
     folder = tmp_path_factory.mktemp("user")
-    blocks = dict(BLOCK.findall((ROOT / "docs" / "new_encoder.md").read_text(encoding="utf-8")))
+    blocks = dict(BLOCK.findall((ROOT / "docs" / "encoders.md").read_text(encoding="utf-8")))
     assert blocks.keys() == {
         "mine/ngrams.py",
         "mine/encoder/ngrams.yaml",

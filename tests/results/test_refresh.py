@@ -130,8 +130,8 @@ def test_probes_that_are_kept(own, tmp_path):
 
 
 def test_a_document_of_ones_own(own, tmp_path):
-    """The settings that docs/sweeps.md prints are enough."""
-    page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    """The settings that docs/compare.md prints are enough."""
+    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
     (printed,) = re.findall(r"^```yaml file=paper.yaml\n(.*?)^```$", page, re.M | re.S)
     (tmp_path / "paper.yaml").write_text(printed, encoding="utf-8")
     (tmp_path / "PAPER.md").write_text(block("Layers"))

@@ -1,13 +1,24 @@
-"""The reference of settings, made from the comments of conf/ when the pages are built.
+"""Write the reference of settings and of the Python API into the pages of docs/: `make reference`.
 
-A page says `<!-- conf: config -->` for conf/config.yaml, `<!-- conf: job -->` for a heading and the
-settings of each file of conf/job/, and `<!-- conf: encoder task -->` for several such groups.
+What stands between a mark and `<!-- end -->` is made from comments of conf/ and from docstrings:
+
+    <!-- conf: config -->           conf/config.yaml
+    <!-- conf: job -->              a heading and the settings of each file of conf/job/
+    <!-- conf: encoder task -->     of several groups
+    <!-- api: elmo_bench.encode --> signatures and docstrings, by dotted names
+
+`--check` writes nothing, and fails if a page is not up to date.
 """
 
+import ast
+import inspect
 import re
+import sys
+import textwrap
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
+from pydoc import locate
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -17,13 +28,73 @@ from elmo_bench.config.settings import JOBS, Run, Section
 from elmo_bench.config.types import shown as written
 from elmo_bench.files import Number
 
-CONF = Path(__file__).parents[1] / "conf"
-MARK = re.compile(r"^<!-- conf: (.+) -->$", re.M)
+DOCS = Path(__file__).parent
+CONF = DOCS.parent / "conf"
+BLOCK = re.compile(r"^(<!-- (conf|api): ([^>]+) -->)$.*?^(<!-- end -->)$", re.M | re.S)
 LINE = re.compile(r"( *)(?:- )?([\w.@/-]+(?: [\w/]+)?): *(.*)")
 HIDDEN = {"defaults", "hydra", "_target_", "_partial_", "_convert_", "_recursive_"}
 HIDDEN |= {"downloads", "origin", "published", "override"}
-HIDDEN_IN = {"task": ("data", "title", "suffix", "monitor_title"), "job": ("run_dir",)}
+HIDDEN_IN = {"task": ("data", "title", "suffix", "monitor_title"), "job": ("run_dir", "job.name")}
 COMMAND = re.compile(r"python run\.py .+?(?=$|\. |; )")
+SECTION = re.compile(r"(Args|Returns|Yields|Raises):")
+
+
+def main(check: bool) -> None:
+    """Write, or check, the marked blocks of each page."""
+    for path in sorted(DOCS.glob("*.md")):
+        old = path.read_text(encoding="utf-8")
+        if (new := filled(old)) == old:
+            continue
+        if check:
+            sys.exit(f"docs/{path.name} is not up to date: run `make reference`")
+        path.write_text(new, encoding="utf-8")
+
+
+def filled(page: str) -> str:
+    """Return a page with its marked blocks made again."""
+
+    def made(mark: re.Match[str]) -> str:
+        maker = conf if mark[2] == "conf" else api
+        lines = "\n".join(maker(mark[3].split())).strip("\n")
+        return "\n\n".join((mark[1], re.sub(r"\n{3,}", "\n\n", lines), mark[4]))
+
+    return BLOCK.sub(made, page)
+
+
+def api(names: list[str]) -> Iterator[str]:
+    """Markdown for functions, classes and methods, by their dotted names."""
+    for name in names:
+        thing: Any = locate(name)
+        source = textwrap.dedent(inspect.getsource(thing))
+        (node,) = ast.parse(source).body
+        yield f"\n### `{name}`\n"
+        yield from ("```python", *_signature(node, source.splitlines()), "```\n")
+        yield from _documented(inspect.getdoc(thing) or "")
+
+
+def _signature(node: Any, lines: list[str]) -> Iterator[str]:
+    """The lines of a function's head, or of a class, its fields and the head of its `__init__`."""
+    yield from lines[node.lineno - 1 : node.body[0].lineno - 1]
+    for part in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(part, ast.AnnAssign):
+            yield from lines[part.lineno - 1 : part.end_lineno]
+        elif isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            yield from lines[part.lineno - 1 : part.body[0].lineno - 1]
+
+
+def _documented(doc: str) -> Iterator[str]:
+    """A docstring as Markdown: examples become code, `Args:` and the like lists."""
+    for block in doc.split("\n\n"):
+        first, _, rest = block.partition("\n")
+        if block.startswith((">>>", "    ")):
+            yield f"```python\n{textwrap.dedent(block)}\n```\n"
+        elif SECTION.fullmatch(first):
+            entries = textwrap.dedent(rest)
+            if first != "Returns:":
+                entries = re.sub(r"^(\S+): ", r"- `\1`: ", entries, flags=re.M)
+            yield f"{first}\n\n{entries}\n"
+        else:
+            yield f"{block.replace('::', ':')}\n"
 
 
 class Setting(NamedTuple):
@@ -39,13 +110,7 @@ class Options(NamedTuple):
     settings: list[Setting]
 
 
-def fill(app: Any, name: str, source: list[str]) -> None:
-    """Sphinx calls this for each page before it is read."""
-    if MARK.search(source[0]):
-        source[0] = MARK.sub(lambda mark: "\n".join(text(mark[1].split())), source[0])
-
-
-def text(groups: list[str]) -> Iterator[str]:
+def conf(groups: list[str]) -> Iterator[str]:
     """Markdown for conf/config.yaml or for groups of conf/."""
     for group in groups:
         if group == "config":
@@ -55,7 +120,7 @@ def text(groups: list[str]) -> Iterator[str]:
         for path in sorted(CONF.glob(f"{group}/*.yaml")):
             options = read(path.read_text(encoding="utf-8"))
             yield f"\n{'###' if len(groups) > 1 else '##'} `{group}={path.stem}`\n"
-            yield from options.about
+            yield from (*options.about, "")
             prefix = "" if _is_global(path) or group == "job" else f"{group}."
             hints = types(JOBS.get(_job(path), Run))
             hidden = ("name", *HIDDEN_IN.get(group, ()))
@@ -142,15 +207,15 @@ def _escaped(words: str) -> str:
 
 
 def _listed(settings: list[Setting], hints: dict[str, Any]) -> Iterator[str]:
-    """A list of terms: a setting, its default, what it means and what it may be."""
+    """A list: a setting, its default, what it means and what it may be."""
     for key, value, comment in settings:
-        yield f"\n`{key}`" + (f" = `` {value} ``" if value and value != "???" else "")
+        default = f" = `{value}`" if value and value != "???" else ""
         said = [_escaped(comment)] if comment else []
         if value == "???":
             said.append("It has no default: give it.")
-        if key in hints:
+        if key in hints and hints[key] is not Any:
             said.append(f"*({_escaped(may_be(hints[key]))})*")
-        yield f": {' '.join(said) or '–'}"
+        yield f"- `{key}`{default}{':' if said else ''} {' '.join(said)}".rstrip()
 
 
 @cache
@@ -251,3 +316,7 @@ def _plural(words: str) -> str:
     for one in ("an integer", "a number", "a string", "a file", "a folder"):
         words = words.replace(one, f"{one.partition(' ')[2]}s")
     return words
+
+
+if __name__ == "__main__":
+    main(check="--check" in sys.argv)
