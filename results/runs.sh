@@ -67,7 +67,8 @@ train() { # TABLE ARGUMENTS...
         seeds=11,12,13,14,15
         average="+task.callbacks=[{_target_:elmo_bench.training.optim.WeightAverage,decay:"
         sides wikigold "${average}0.998}]" "$@"
-        sides "sst snli ewt_propbank" "$@"
+        sides sst "${average}0.999}]" "$@"
+        sides "snli ewt_propbank" "$@"
         sides classify data=cola,mrpc,rte "$@"
         sides "ewt_parse wnut17 ontogum squad" "$@" ;;
     *) echo "$table: no such table" >&2; exit 2 ;;
