@@ -33,8 +33,7 @@ from tests.conftest import composed
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-EARLIER = DOCS / "earlier_results.md"  # its commands stand for a task's settings: `-m TASK`
-PAGES = [ROOT / "README.md", *sorted({*DOCS.glob("*.md")} - {EARLIER})]
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 INLINE = re.compile(r"`((?:python|make|pip|torchrun) [^`]+)`")
 RUN = re.compile(r".*?(?:python(?: -m)? run\.py|\brun\.py|elmo-bench)(?: (.*))?$")
