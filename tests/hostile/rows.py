@@ -1,4 +1,7 @@
-"""The readers of the project: good files, made here, and how a user comes to read them."""
+"""The readers of the project: good files, made here, and how a user comes to read them.
+
+A new reader gets a row here.
+"""
 
 import json
 import tempfile
