@@ -4,16 +4,17 @@ A claim compares two groups of runs on each corpus, with the test of the report.
 the decision rule.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ValidationError, model_validator
+from pydantic import BaseModel, NonNegativeInt, ValidationError, model_validator
 
 from elmo_bench.files import Positive
-from elmo_bench.report.comparison import Comparison, Correction, Question, compared
+from elmo_bench.report.comparison import Comparison, Correction, compared, families
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
-from elmo_bench.report.names import NONE, name, task_titles
+from elmo_bench.report.names import name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test, reach
 from elmo_bench.report.table import grouped, is_measured, order
 from elmo_bench.report.writers import Grid
@@ -28,10 +29,11 @@ from elmo_bench.runs import (
     varies,
     where,
 )
+from elmo_bench.runs.query import drawn
 
+log = logging.getLogger(__name__)
 CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
-NOT_RUN = "not run"
-VERDICTS = (CONFIRMED, NOT_REPRODUCED, UNDECIDED, PRELIMINARY, NOT_RUN)
+VERDICTS = (CONFIRMED, NOT_REPRODUCED, UNDECIDED, PRELIMINARY)
 CORPUS = ["task.name", "data.name"]
 MISSING = object()  # equals no setting
 
@@ -44,7 +46,9 @@ class Claim(BaseModel, extra="forbid", strict=True):
         ours, theirs: settings of the runs of each side.
         where: settings of the runs of both.
         equal_within: the margin of "equal" and "not worse", in points.
-        primary: whether p is corrected for this claim's comparisons alone.
+        primary: whether p is corrected for primary claims only.
+        corpora: of a primary claim, the number of corpora planned; one without FEWEST runs a side
+            counts as p = 1.
 
     """
 
@@ -56,9 +60,12 @@ class Claim(BaseModel, extra="forbid", strict=True):
     expect: Literal["better", "not worse", "equal"] = "better"
     equal_within: Positive | None = None
     primary: bool = False
+    corpora: NonNegativeInt = 0
 
     @model_validator(mode="after")
-    def _has_a_margin(self) -> Self:
+    def _is_complete(self) -> Self:
+        if self.corpora and not self.primary:
+            raise ValueError("corpora is for a primary claim: give primary, too")
         if self.expect != "better" and self.equal_within is None:
             raise ValueError(f"expect={self.expect} requires equal_within, in points")
         return self
@@ -91,9 +98,9 @@ class Finding(NamedTuple):
     row: Key
     ours: list[Run]
     theirs: list[Run]
-    verdict: str = NOT_RUN
-    comparison: Comparison | None = None
-    flaw: str = ""
+    comparison: Comparison
+    flaw: str
+    verdict: str = UNDECIDED
 
 
 def read(claims: Mapping[str, Any], equal_within: float | None) -> list[Claim]:
@@ -113,39 +120,38 @@ def read(claims: Mapping[str, Any], equal_within: float | None) -> list[Claim]:
 def findings(
     runs: Sequence[Run], claims: Sequence[Claim], usual: Mapping[str, Any]
 ) -> list[Finding]:
-    """Return a finding for each claim and row; `decided` corrects p and gives the verdicts.
+    """Return a finding for each claim and row that has runs of both sides; `decided` corrects p and
+    gives the verdicts.
 
     `usual` selects the runs of all claims. Raises ValueError, with the claim's key, if a claim's
     runs are ambiguous or were trained or tested on different files.
     """
-    return [finding for claim in claims for finding in _of_rows(runs, claim, usual)]
+    results = []
+    for claim in claims:
+        of_claim = [*_of_rows(runs, claim, usual)]
+        if not of_claim:
+            log.warning("claims.%s: no corpus has runs of both sides", claim.title)
+        results += of_claim
+    return results
 
 
 def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Iterator[Finding]:
     common, key = {**usual, **claim.where}, f"claims.{claim.title}"
     ours = _runs(runs, common | claim.ours, f"{key}.ours")
     theirs = _runs(runs, common | claim.theirs, f"{key}.theirs")
-    # The same runs are on both sides where a task has by default what the claim varies.
-    rows = [
-        row
-        for row in sorted({*ours, *theirs}, key=order)
-        if not _folders(ours.get(row, [])) & _folders(theirs.get(row, []))
-    ]
-    for row in rows or [()]:
-        sides = ours.get(row, []), theirs.get(row, [])
-        finding = Finding(claim, row, *sides)
-        if all(sides):
-            try:
-                check_files([*sides[0], *sides[1]], CORPUS)
-            except ValueError as error:
-                raise ValueError(f"{key}: {error}") from error
-            comparison = compared(*sides, None, "test")
-            untested = [f"no test, since {comparison.flaw[0]}"] if comparison.flaw else []
-            said = [*untested, *_differing_settings(finding)]
-            finding = finding._replace(
-                verdict=UNDECIDED, comparison=comparison, flaw="; ".join(said)
-            )
-        yield finding
+    for row in sorted(ours.keys() & theirs.keys(), key=order):
+        runs = [*ours[row], *theirs[row]]
+        # A run is on both sides where a task has by default what the claim varies.
+        if len({run.folder for run in runs}) < len(runs):
+            continue
+        try:
+            check_files(runs, CORPUS)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from error
+        comparison = compared(ours[row], theirs[row], None, "test")
+        untested = [f"no test, since {comparison.flaw[0]}"] if comparison.flaw else []
+        said = "; ".join([*untested, *_differences(claim, ours[row], theirs[row])])
+        yield Finding(claim, row, ours[row], theirs[row], comparison, said)
 
 
 def conditions_on(run: Run, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,37 +187,46 @@ def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key,
     return {row: group for (row, _), group in grouped(chosen, CORPUS).items()}
 
 
-def _folders(runs: Sequence[Run]) -> set[str]:
-    return {str(run.folder) for run in runs}
-
-
-def _differing_settings(finding: Finding) -> Iterator[str]:
-    """Yield a note if ours and theirs differ in settings that the claim does not name."""
-    runs = [*finding.ours, *finding.theirs]
-    expected = (*WITHIN, *finding.claim.compared_keys)
+def _differences(claim: Claim, ours: Sequence[Run], theirs: Sequence[Run]) -> Iterator[str]:
+    """Yield notes: both sides were tuned with as many draws, or they differ in settings that the
+    claim does not name.
+    """
+    runs, expected = [*ours, *theirs], (*WITHIN, *claim.compared_keys)
     keys = {key for run in runs for key in run.acting if not below(key, expected)}
+    budgets = {run.config.get("budget") if run.tune else None for run in runs}
+    if len(budgets) == 1 and None not in budgets:
+        yield f"each side with its own choice of {budgets.pop()} draws"
+        keys -= drawn(runs)
     if more := [key for key in sorted(keys) if varies(runs, CORPUS, key)]:
         yield f"the two sides differ in {', '.join(more)}, too"
 
 
-def primary(results: Sequence[Finding]) -> set[Question]:
-    """Return the questions of primary claims, which are a family of their own."""
-    return {
-        finding.comparison.question
-        for finding in results
-        if finding.claim.primary and finding.comparison and finding.comparison.question
-    }
+def correction(
+    results: Sequence[Finding], claims: Sequence[Claim], others: Sequence[Comparison]
+) -> Correction:
+    """Return the correction of p for the findings and the comparisons of tables: one family of the
+    primary claims, in which a planned corpus without FEWEST runs a side counts as p = 1, and one
+    of all others of each split.
+    """
+    first = [finding.comparison for finding in results if finding.claim.primary]
+    tests = [(each.claim.title, each.comparison.test) for each in results]
+    counts = Counter(title for title, test in tests if test and not test.is_preliminary)
+    lost = Test(0.0, (), 1.0, (-1.0, 1.0), 0, 0, (FEWEST, FEWEST))
+    for claim in claims:
+        for number in range(claim.corpora - counts[claim.title]):
+            sides = frozenset({frozenset({claim.title}), frozenset({f"{number}"})})
+            first.append(Comparison(0.0, None, lost, question=(sides, "", "test")))
+    every = [*others, *first, *(finding.comparison for finding in results)]
+    return families(every, {each.question for each in first if each.question})
 
 
 def decided(results: Sequence[Finding], correct: Correction) -> list[Finding]:
     """Return the findings with corrected p and their verdicts."""
     with_verdicts = []
     for finding in results:
-        if finding.comparison is not None:
-            comparison, region = correct(finding.comparison), finding.claim.region
-            decision = verdict(finding.claim.expect, comparison, region)
-            finding = finding._replace(comparison=comparison, verdict=decision)
-        with_verdicts.append(finding)
+        comparison, claim = correct(finding.comparison), finding.claim
+        decision = verdict(claim.expect, comparison, claim.region)
+        with_verdicts.append(finding._replace(comparison=comparison, verdict=decision))
     return with_verdicts
 
 
@@ -290,18 +305,18 @@ def summary(results: Sequence[Finding]) -> Grid:
 def _expected(claim: Claim) -> str:
     region = claim.region
     margin = "" if region is None else f" (region ±{100 * region:g})"
-    return f"{claim.expect}{margin}{', the primary claim' * claim.primary}"
+    primary = f", primary{f' on {claim.corpora} corpora' * bool(claim.corpora)}" * claim.primary
+    return f"{claim.expect}{margin}{primary}"
 
 
 def details(results: Sequence[Finding]) -> Grid:
-    """Return a table of the comparisons that were run."""
-    compared = [(finding, finding.comparison) for finding in results if finding.comparison]
-    titles = task_titles(run for each, _ in compared for run in (*each.ours, *each.theirs))
+    """Return a table of the comparisons."""
+    titles = task_titles(run for each in results for run in (*each.ours, *each.theirs))
     rows, notes = [], []
-    for finding, comparison in compared:
-        row_name = name(CORPUS, finding.row, titles) if finding.row else NONE
+    for finding in results:
+        row_name, scores = name(CORPUS, finding.row, titles), tested(finding.comparison)
         runs = f"{len(finding.ours)} + {len(finding.theirs)}"
-        rows.append([finding.claim.title, row_name, *tested(comparison), runs, finding.verdict])
+        rows.append([finding.claim.title, row_name, *scores, runs, finding.verdict])
         notes += [f"{finding.claim.title}, {row_name}: {finding.flaw}"] if finding.flaw else []
     return Grid(
         "claims: each comparison",

@@ -1,15 +1,14 @@
-"""Write the tables and claims of RESULTS.md from the raw results of its runs; all else in it stays.
+"""Write the tables of Markdown documents from the archives of their runs; all else in them stays.
 
-python results/refresh.py                          # and docs/*.svg
-python results/refresh.py --check                  # does RESULTS.md say what the runs give?
+python results/refresh.py                          # RESULTS.md, results/, docs/bert.md, pictures
+python results/refresh.py --check                  # do they say what the runs give?
 python results/refresh.py --output=page.html       # and write all tables as job=report does
-python results/refresh.py --settings=FILE.yaml     # another document; KEY=VALUE sets one setting
+python results/refresh.py --settings=FILE.yaml     # other documents; KEY=VALUE sets one setting
 """
 
 import argparse
 import difflib
 import logging
-import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import blocks
 import claims
+import overview
 import probed
 from omegaconf import OmegaConf
 from pydantic import ValidationError
@@ -26,18 +26,15 @@ from elmo_bench import report as reports
 from elmo_bench.config.settings import Section, Table
 from elmo_bench.files import File, Folder, Positive, Text, write_text
 from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
-from elmo_bench.report.aggregate import after_epochs
-from elmo_bench.report.grids import by_cell, titled
 from elmo_bench.report.probes import encoder_title
 from elmo_bench.runs import NOTHING, Key, Run, distinguishing, equal, full_keys, values, where
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
-KINDS = (*SHOWN, "tuning", "paper", "layers", "course", "cost")
+KINDS = (*SHOWN, "tuning", "paper", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
-EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # those with a column
-ABOUT_EPOCHS = "Percent, means over the runs of a row, as far as all of them go. Columns: epochs."
-OF_A_BLOCK = ("show", "command", "document")  # keys of a table that job=report lacks
+OF_A_BLOCK = ("show", "command", "corpora")  # keys of a table that job=report lacks
+EVERY = ("tables.yaml", "bert.yaml")  # settings of the repository's own documents
 
 
 class Settings(Table):
@@ -46,6 +43,8 @@ class Settings(Table):
     title: Text | None
     cache_dir: Folder
     document: File
+    documents: dict[str, File]
+    captions: bool
     tables: dict[str, dict[str, Any]]
     claims: dict[str, dict[str, Any] | None]
     usual: dict[str, Any]
@@ -59,8 +58,9 @@ DEFAULTS: dict[str, Any] = {
     "runs": "results",
     "document": "RESULTS.md",
     "title": None,
+    "captions": True,
     "cache_dir": '${oc.env:ELMO_BENCH_CACHE,"~/.cache/elmo-bench"}',
-    **{key: {} for key in ("tables", "claims", "usual", "pictures")},
+    **{key: {} for key in ("documents", "tables", "claims", "usual", "pictures")},
     **dict.fromkeys(("probes", "where", "rows", "baseline", "split", "metric", "equal_within")),
     "columns": "elmo.mix",
     "paper": None,
@@ -71,47 +71,66 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--settings", default=Path(__file__).with_name("tables.yaml"))
+    parser.add_argument("--settings", action="append", default=[])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--output", action="append", default=[])
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    layers = DEFAULTS, OmegaConf.load(options.settings), OmegaConf.from_dotlist(options.overrides)
-    settings: Any = OmegaConf.to_container(OmegaConf.merge(*layers), resolve=True)
-    refresh(settings, options.output, check=options.check)
+    own = [Path(__file__).with_name(name) for name in EVERY]
+    changes = OmegaConf.from_dotlist(options.overrides)
+    paths = options.settings or own
+    merged = [OmegaConf.merge(DEFAULTS, OmegaConf.load(path), changes) for path in paths]
+    several: Any = [OmegaConf.to_container(each, resolve=True) for each in merged]
+    refresh(several, options.output, check=options.check)
 
 
-def refresh(settings: Mapping[str, Any], output: Sequence[str], *, check: bool) -> None:
+def refresh(several: Sequence[Mapping[str, Any]], output: Sequence[str], *, check: bool) -> None:
     """Write the tables into their documents, the pictures, and all tables to the files `output`.
 
-    With `check`, compare the documents with the runs instead, and write only `output`. Raises
-    ValueError for a block without a table, a table without a block and, with `check`, a table that
-    disagrees with the runs.
+    With `check`, compare the documents with the runs instead, and write only `output`. A document
+    that does not exist is made of its tables. Raises ValueError for a block without a table, a
+    table without a block and, with `check`, a table that disagrees with the runs.
     """
-    _check(Settings, settings)
-    outputs, pictures = checked_outputs([*output]), settings["pictures"]
-    checked_outputs([*pictures])
-    if unknown := set(pictures.values()) - settings["tables"].keys():
-        raise ValueError(f"pictures: no such tables: {sorted(unknown)}")
-    for title, table in settings["tables"].items():
-        _check_table(title, table)
-    built, findings = _built(settings)
-    tables_by_document = _blocks(settings, built, findings)
-    old = {path: path.read_text(encoding="utf-8") for path in tables_by_document}
-    new = {
-        path: blocks.refreshed(old[path], tables, path)
-        for path, tables in tables_by_document.items()
-    }
+    outputs, every = checked_outputs([*output]), list[reports.Report]()
+    documents: dict[Path, dict[str, str]] = defaultdict(dict)
+    for settings in several:
+        _check_settings(settings)
+        built, findings = _built(settings)
+        every += built.every
+        for path, title, block in _blocks(settings, built, findings):
+            if title in documents[path]:
+                raise ValueError(f"{path}: two tables have the title {title!r}: rename one")
+            documents[path][title] = block
+        if not check:
+            _draw(settings, built)
+    old = {path: _text(path, tables) for path, tables in documents.items()}
+    new = {path: blocks.refreshed(old[path], tables, path) for path, tables in documents.items()}
     if check:
         _compare(old, new)
     else:
         for path, text in new.items():
             write_text(path, text)
-        for picture, title in pictures.items():
-            if title in built.by_title:
-                write_files([Path(picture)], built.by_title[title], "", title)
-    write_files(outputs, built.every, "", settings["title"])
+    write_files(outputs, every, "", several[0]["title"])
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise ValueError, with its key, for a setting that is unknown or wrong."""
+    _check(Settings, settings)
+    tables, pictures = settings["tables"], settings["pictures"]
+    checked_outputs([*pictures])
+    if unknown := {*pictures.values()} - tables.keys():
+        raise ValueError(f"pictures: no such tables: {sorted(unknown)}")
+    if unknown := settings["documents"].keys() - {*tables, CLAIMS, PROBES}:
+        raise ValueError(f"documents: no such tables: {sorted(unknown)}")
+    for title, table in tables.items():
+        if title in (CLAIMS, PROBES):
+            raise ValueError(f"tables.{title}: this is the block of the {title}: rename the table")
+        if unknown := set(as_list(table.get("show"))) - {*KINDS}:
+            raise ValueError(f"tables.{title}.show: unknown {unknown}; use {', '.join(KINDS)}")
+        if not isinstance(table.get("command"), str):
+            raise ValueError(f"tables.{title}.command is missing: give the command of its runs")
+        _check(Table, _of_report(table), f"tables.{title}.")
 
 
 def _check(section: type[Section], settings: Mapping[str, Any], place: str = "") -> None:
@@ -122,16 +141,6 @@ def _check(section: type[Section], settings: Mapping[str, Any], place: str = "")
         fault = error.errors()[0]
         key = str(fault["loc"][0])
         raise ValueError(f"{place}{key}={settings.get(key)}: {fault['msg']}") from error
-
-
-def _check_table(title: str, table: Mapping[str, Any]) -> None:
-    if title in (CLAIMS, PROBES):
-        raise ValueError(f"tables.{title}: this is the block of the {title}: give another title")
-    if unknown := set(as_list(table.get("show"))) - {*KINDS}:
-        raise ValueError(f"tables.{title}.show: unknown {unknown}; it may have {', '.join(KINDS)}")
-    if not isinstance(table.get("command"), str):
-        raise ValueError(f"tables.{title}.command is missing: give the command of its runs")
-    _check(Table, _of_report(table), f"tables.{title}.")
 
 
 class Built(NamedTuple):
@@ -163,9 +172,7 @@ def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
     if settings["tables"] and not built.by_title:
         raise ValueError(f"runs={settings['runs']}: no run matches the conditions of a table")
     findings = claims.findings(runs, asked, settings["usual"])
-    tested = [finding.comparison for finding in findings if finding.comparison]
-    tested += reports.comparisons_of(built.every)
-    correct = reports.families(tested, claims.primary(findings))
+    correct = claims.correction(findings, asked, reports.comparisons_of(built.every))
     by_title = {key: reports.corrected(each, correct) for key, each in built.by_title.items()}
     return built._replace(by_title=by_title), claims.decided(findings, correct)
 
@@ -226,83 +233,73 @@ def _of_report(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _blocks(
     settings: Mapping[str, Any], built: Built, findings: Sequence[claims.Finding]
-) -> dict[Path, dict[str, str]]:
-    """Return the blocks, as Markdown, by their document and title."""
-    document = Path(settings["document"])
-    result: dict[Path, dict[str, str]] = {document: {}}
+) -> Iterator[tuple[Path, str, str]]:
+    """Yield each block with its document and title, as Markdown."""
+
+    def document(title: str) -> Path:
+        return Path(settings["documents"].get(title, settings["document"]))
+
     for title, table in settings["tables"].items():
-        path = document.parent / (table.get("document") or document.name)
-        corpora = _corpora(_with_usual(table, settings)["where"])
-        result.setdefault(path, {})[title] = _block(title, table, corpora, built)
+        yield document(title), title, _block(title, table, built, captions=settings["captions"])
     if findings:
         grids = [claims.summary(findings), claims.details(findings)]
-        result[document][CLAIMS] = _markdown(grids, [])
+        yield document(CLAIMS), CLAIMS, _markdown(grids, [])
     folder = settings["probes"]
     files = sorted(Path(folder).glob("*.json")) if folder else []  # kept files of job=probe
     if probes := probed.read(files):
         commands = [f"{encoder_title(one)}, {one['corpus']}: {one['command']}" for one in probes]
-        result[document][PROBES] = _markdown([reports.probes_grid(probes)], commands)
-    return result
+        yield document(PROBES), PROBES, _markdown([reports.probes_grid(probes)], commands)
 
 
-def _corpora(conditions: Mapping[str, Any]) -> list[str]:
-    """Return the corpora that a table is about: those with a value in every condition."""
-    by_corpus = [value for value in conditions.values() if isinstance(value, Mapping)]
-    corpora = by_corpus[0] if by_corpus else []
-    return [corpus for corpus in corpora if all(corpus in each for each in by_corpus)]
+def _text(path: Path, tables: Iterable[str]) -> str:
+    """Return a document's text, of a missing one a heading and an empty block for each table."""
+    if path.exists():
+        return path.read_text(encoding="utf-8")
+    return "\n".join(f"## {title}\n\n<!-- table: {title} -->\n<!-- end -->\n" for title in tables)
 
 
-def _block(title: str, table: Mapping[str, Any], corpora: list[str], built: Built) -> str:
-    """Return a table's block: grids, notes, numbers of runs and failures, and the command."""
+def _block(title: str, table: Mapping[str, Any], built: Built, *, captions: bool) -> str:
+    """Return a table's block: grids, notes, numbers of runs and failures, and the command.
+
+    Without `captions` the document explains all its tables at once.
+    """
     command = table["command"]
     if title not in built.by_title:
         return f"Not run. The command: `{command}`"
     show, table_reports = as_list(table.get("show", [*SHOWN])), built.by_title[title]
+    # The report on test has the runs that dev chose: their mixes stand in the first.
+    of_scores = [kind for kind in show if kind not in ("layers", "cost")]
     grids = [*_grids(table_reports[0], show)]
-    # The report on test has the runs that dev chose: their mixes and epochs stand in the first.
-    of_figures = [kind for kind in show if kind not in ("layers", "course", "cost")]
-    grids += [grid for report in table_reports[1:] for grid in _grids(report, of_figures)]
+    grids += [grid for report in table_reports[1:] for grid in _grids(report, of_scores)]
+    if not captions:
+        grids = [grid._replace(caption="", bold_is="") for grid in grids]
+    if corpora := table.get("corpora"):
+        grids = [overview.grid(table_reports[0], overview.read(corpora))]
     notes = [note for report in table_reports for note in report.notes]
-    runs = [run for each in table_reports for cell in each.cells for run in cell.runs]
-    ran = {run.settings.get("data.name") for run in runs}
-    missing = ", ".join(corpus for corpus in corpora if corpus not in ran)
+    runs = {run.folder for each in table_reports for cell in each.cells for run in cell.runs}
     return (
-        f"{_markdown(grids, notes)}\n\n{len({run.folder for run in runs}):,} runs, "
-        f"{len(built.failed[title]) or 'none'} failed. {f'No rows: {missing}. ' * bool(missing)}"
-        f"The command: `{command}`"
+        f"{_markdown(grids, notes)}\n\n{len(runs):,} runs, "
+        f"{len(built.failed[title]) or 'none'} failed. The command: `{command}`"
     )
 
 
 def _grids(report: reports.Report, show: Sequence[str]) -> Iterator[reports.Grid]:
     """Yield the grids of these kinds, if not empty."""
     grids: dict[str, reports.Grid | None] = {**reports.tables(report)}
-    if means := grids.get("means"):  # an empty cell would look like an oversight
-        rows = [[text or "no run" for text in row] for row in means.rows]
-        grids["means"] = means._replace(rows=rows)
-    grids |= {"layers": reports.weights(report)}
-    grids |= {"course": course(report), "cost": reports.cost(report)}
+    grids |= {"layers": reports.weights(report), "cost": reports.cost(report)}
     yield from (grid for kind in show if (grid := grids.get(kind)))
 
 
-def course(report: reports.Report) -> reports.Grid | None:
-    """Return a table of dev figures after some epochs, with a row for each cell.
+def _draw(settings: Mapping[str, Any], built: Built) -> None:
+    """Write the pictures of the tables that have runs."""
+    for picture, title in settings["pictures"].items():
+        drawn, corpora = built.by_title.get(title), settings["tables"][title].get("corpora")
+        if drawn and corpora:
+            from forest import forest  # imports matplotlib, which is slow
 
-    Returns None if no run has a `metrics.csv`.
-    """
-    means = []
-    for cell in report.cells:
-        runs = [after_epochs(run, report.metric) for run in cell.runs]
-        if shared := set.intersection(*map(set, runs)):
-            means.append((cell, {e: statistics.fmean(run[e] for run in runs) for e in shared}))
-    if not means:
-        return None
-    epochs = [epoch for epoch in EPOCHS if any(epoch in mean for _, mean in means)]
-    rows = [
-        (cell, [f"{100 * mean[epoch]:.2f}" if epoch in mean else "" for epoch in epochs])
-        for cell, mean in means
-    ]
-    title = titled(report.title, "dev figures by epoch")
-    return by_cell(report, rows, [*map(str, epochs)], title, ABOUT_EPOCHS)
+            write_text(picture, forest(drawn[0], overview.read(corpora)))
+        elif drawn:
+            write_files([Path(picture)], drawn, "", title)
 
 
 def _markdown(grids: Iterable[reports.Grid], notes: Iterable[str]) -> str:

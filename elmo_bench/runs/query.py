@@ -79,14 +79,14 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
 
     keys = {key for run in runs for key in run.acting if not below(key, WITHIN)}
     chosen: list[str] = []
-    drawn, untuned = _drawn(runs), [run for run in runs if not run.tune]
+    drawn_keys, untuned = drawn(runs), [run for run in runs if not run.tune]
     for key in sorted(keys, key=importance):
-        if varies(untuned if key in drawn else runs, [*keys_given, *chosen], key):
+        if varies(untuned if key in drawn_keys else runs, [*keys_given, *chosen], key):
             chosen.append(key)
     return chosen
 
 
-def _drawn(runs: Iterable[Run]) -> set[str]:
+def drawn(runs: Iterable[Run]) -> set[str]:
     """Return the keys that were drawn for runs of `sweep=tune`, and those that have the value of
     one of them wherever they have an effect, by interpolation.
     """

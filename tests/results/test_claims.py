@@ -5,14 +5,13 @@ import pytest
 from claims import (
     CONFIRMED,
     NOT_REPRODUCED,
-    NOT_RUN,
     PRELIMINARY,
     UNDECIDED,
+    correction,
     decided,
     details,
     equal_within,
     findings,
-    primary,
     read,
     summary,
     verdict,
@@ -20,7 +19,6 @@ from claims import (
 from scipy import stats
 
 from benchmarks.significance import Setting, pair
-from elmo_bench.report import families
 from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.significance import Scale, compare, largest_p
 from elmo_bench.report.significance import Test as Outcome
@@ -102,9 +100,9 @@ def runs(tmp_path):
 
 def decide(runs, **asked):
     """The finding on each claim and corpus."""
-    results = findings(runs, read(asked, None), USUAL)
-    tested = [one.comparison for one in results if one.comparison]
-    results = decided(results, families(tested, primary(results)))
+    claims = read(asked, None)
+    results = findings(runs, claims, USUAL)
+    results = decided(results, correction(results, claims, []))
     return {(one.claim.title, *one.row[1:]): one for one in results}
 
 
@@ -120,17 +118,15 @@ def test_each_corpus_has_its_own_verdict(runs):
         ("helps", "one"): CONFIRMED,
         ("helps", "two"): NOT_REPRODUCED,
         ("top", "one"): UNDECIDED,
-        ("top", "two"): NOT_RUN,
         ("harms", "two"): CONFIRMED,
-        **{("saves", corpus): NOT_RUN for corpus in ("one", "two")},
     }
-    tested = [one.comparison for one in found.values() if one.comparison]
+    tested = [one.comparison for one in found.values()]
     assert {one.family for one in tested} == {3}  # `harms` asks again what `helps` asks of `two`
     assert found["harms", "two"].comparison.p_holm == found["helps", "two"].comparison.p_holm
     assert min(one.p_holm for one in tested) == pytest.approx(3 * min(one.test.p for one in tested))
     together, each = summary([*found.values()]), details([*found.values()])
-    assert together.heads[3:] == ["confirmed", "not reproduced", "undecided", "not run"]
-    assert together.rows[0] == ["helps", "Table 1", "better", "1", "1", "", ""]
+    assert together.heads[3:] == ["confirmed", "not reproduced", "undecided"]
+    assert together.rows[0] == ["helps", "Table 1", "better", "1", "1", ""]
     assert [row[0] for row in each.rows] == ["helps", "helps", "top", "harms"]
     assert each.rows[0][1] == "ner, one"
     assert each.rows[0][7:] == ["5 + 5", "confirmed"]
@@ -145,9 +141,25 @@ def test_a_primary_claim_is_a_family_of_its_own(runs):
         "top": {"source": "Table 2", "ours": {}, "theirs": {"elmo.mix": "top"}},
     }
     found = decide(runs, **asked)
-    sizes = {title: one.comparison.family for (title, _), one in found.items() if one.comparison}
+    sizes = {title: one.comparison.family for (title, _), one in found.items()}
     assert sizes == {"helps": 2, "again": 2, "top": 1}
-    assert summary([*found.values()]).rows[0][2] == "better, the primary claim"
+    assert summary([*found.values()]).rows[0][2] == "better, primary"
+
+
+def test_a_planned_corpus_without_runs_counts(runs):
+    """As p = 1, also one with too few runs, and all those of a claim that has none."""
+    about = {"source": "plan", "ours": {}, "theirs": NONE, "primary": True, "corpora": 3}
+    none = about | {"theirs": {"elmo.l2": 7}, "corpora": 4}
+    of_two = [run for run in runs if run.settings["data.name"] == "two"]
+    few = [run for run in runs if run not in of_two or run.seed < 5]
+    for some, tests in ((runs, 2), (few, 1)):
+        found = decide(some, helps=about, none=none)
+        ps = [one.comparison.test.p for one in found.values() if one.comparison.p_holm]
+        assert len(ps) == tests
+        assert {one.comparison.family for one in found.values()} - {None} == {7}
+        best = min(found.values(), key=lambda one: one.comparison.p_holm or 1)
+        assert best.comparison.p_holm == pytest.approx(7 * min(ps))
+    assert summary([*found.values()]).rows[0][2] == "better, primary on 3 corpora"
 
 
 def test_runs_on_other_test_files_are_no_claim(runs):
@@ -162,7 +174,7 @@ def test_runs_on_other_test_files_are_no_claim(runs):
 def test_what_is_the_default_of_a_task_is_not_compared_with_itself(runs):
     """Such as dropout on ELMo's vectors, which SNLI has set to zero."""
     found = decide(runs, same={"ours": {}, "theirs": {"elmo.mix": "all"}, "source": "Table 2"})
-    assert [one.verdict for one in found.values()] == [NOT_RUN]
+    assert not found
 
 
 def test_what_weakens_a_verdict_is_said(runs):
@@ -171,13 +183,21 @@ def test_what_weakens_a_verdict_is_said(runs):
     for run in runs:
         run.acting.add("fit.max_epochs")
         run.settings["fit.max_epochs"] = 5 if run.settings["elmo.mix"] == "top" else 20
-    (found,) = (one for one in decide(runs, top=about).values() if one.comparison)
+    (found,) = decide(runs, top=about).values()
     assert found.flaw == "the two sides differ in fit.max_epochs, too"
     assert found.flaw in details([found]).caption
+    for run in runs:  # tuned with as many draws, of which dev has chosen this setting
+        run.config.update(budget=16, tune={"fit.max_epochs": "range(1, 30)"})
+    (found,) = decide(runs, top=about).values()
+    assert found.flaw == "each side with its own choice of 16 draws"
+    for run in runs:
+        run.config["budget"] = 4 if run.settings["elmo.mix"] == "top" else 16
+    (found,) = decide(runs, top=about).values()
+    assert found.flaw == "the two sides differ in fit.max_epochs, too"
     for run in runs:
         (run.folder / "counts" / "test.npz").unlink()
     about = about | {"ours": {"fit.max_epochs": 20}}
-    (found,) = (one for one in decide(runs, top=about).values() if one.comparison)
+    (found,) = decide(runs, top=about).values()
     assert found.verdict == UNDECIDED
     assert found.flaw.startswith("no test, since counts/test.npz")
     assert f"top, ner, one: {found.flaw}" in details([found]).caption
@@ -192,6 +212,7 @@ def test_what_weakens_a_verdict_is_said(runs):
         ({"ours": {}, "theirs": NONE, "expect": "equal"}, "claims.x: .*requires equal_within"),
         ({"ours": {}, "theirs": NONE, "equal_within": -1}, "claims.x.equal_within: .* than 0"),
         ({"ours": {}, "theirs": NONE, "primary": "yes"}, "claims.x.primary: .* boolean"),
+        ({"ours": {}, "theirs": NONE, "corpora": 11}, "claims.x: .*corpora is for a primary claim"),
         ({"ours": {"elmo.mxi": 1}, "theirs": NONE}, r"claims.x.ours=.* no run has"),
     ],
 )

@@ -28,11 +28,10 @@ def block(title, table=""):
     return f"<!-- table: {title} -->\n{table}<!-- end -->\n"
 
 
-@pytest.mark.parametrize("settings", ["tables", "bert"])
-def test_results_are_those_of_the_runs(tmp_path, monkeypatch, settings):
+def test_results_are_those_of_the_runs(tmp_path, monkeypatch):
     """The repository's own."""
     monkeypatch.chdir(ROOT)
-    main(["--check", f"--settings=results/{settings}.yaml", f"cache_dir={tmp_path}"])
+    main(["--check", f"cache_dir={tmp_path}"])
 
 
 def test_squad_with_its_own_dev_articles(tmp_path, monkeypatch, capsys):
@@ -89,9 +88,9 @@ def test_a_text_with_its_tables(own, tmp_path):
         main([*own, "--check"])
 
 
-def test_what_nobody_ran_is_said(own, tmp_path):
-    """Of a table, a cell, and a corpus. A row with a single column compares nothing, nor does a
-    table without its baseline. A table may stand in another file.
+def test_what_nobody_ran(own, tmp_path):
+    """A row with a single column compares nothing, nor does a table without its baseline. A table
+    may stand in another file, which is made if it is missing.
     """
     right = np.arange(100) < 90
     for number, mix in enumerate(("all", "top")):
@@ -99,22 +98,51 @@ def test_what_nobody_ran_is_said(own, tmp_path):
         result(path, 0.9, 1, right, task_name="srl", task_title="SRL", elmo_mix=mix)
     snli = {"task_name": "snli", "task_title": "SNLI", "elmo_mix": "none"}
     result(tmp_path / "runs" / "snli", 0.9, 1, right, **snli)
-    (tmp_path / "other.md").write_text(block("Later") + block("Half"))
     main(
         [
             *own,
-            "tables.Later={where: {elmo.mix: top}, show: means, command: later, document: other.md}",
-            "tables.Half={baseline: uniform, show: means, command: half, document: other.md}",
-            "usual={seed: {conll2003: 1, ontonotes5: 1, snli: 1, sst: 1}}",
+            "tables.Later={where: {elmo.mix: top}, show: means, command: later}",
+            "tables.Half={baseline: uniform, show: means, command: half}",
+            f"documents={{Later: {tmp_path}/other.md, Half: {tmp_path}/other.md}}",
         ]
     )
     text = (tmp_path / "R.md").read_text()
-    assert "| SRL | no run | 90.00 (1) | 90.00 (1) |" in text
+    assert "| SRL |  | 90.00 (1) | 90.00 (1) |" in text
     assert "| SNLI |" not in text
-    assert "none failed. No rows: snli, sst. The command: `run it`" in text
     tables = {each: f"Not run. The command: `{each.lower()}`\n" for each in ("Later", "Half")}
-    other = "".join(block(title, table) for title, table in tables.items())
+    other = "\n".join(f"## {title}\n\n{block(title, tables[title])}" for title in tables)
     assert (tmp_path / "other.md").read_text() == other
+
+
+def test_the_gains(own, tmp_path):
+    """What runs do not say of their corpora stands beside them, and in the picture."""
+    about = {"title": "CoNLL", "command": "data=conll2003", "train": "14,987 sentences"}
+    corpora = tmp_path / "corpora.yaml"
+    corpora.write_text(json.dumps({"conll2003": about | {"of": "all", "source": "nobody"}}))
+    more = [f"tables.Layers.corpora={corpora}", f"pictures={{{tmp_path}/gains.svg: Layers}}"]
+    main([*own, *more, "captions=false"])
+    text = (tmp_path / "R.md").read_text()
+    assert re.search(
+        r"\| CoNLL \| 14,987 sentences \(all\) \| \d+.\d+ ± \d.\d+ \| – \| \+\d+.\d+ \(.*\)"
+        r" \| preliminary \| 3 \+ 3 \| data=conll2003 \|\n\nPublished: CoNLL: nobody\.",
+        text,
+    )
+    assert "3 + 3 runs, 14,987 sentences (all)" in (tmp_path / "gains.svg").read_text()
+    corpora.write_text("{}")
+    with pytest.raises(ValueError, match="corpora: the file does not have conll2003: add it"):
+        main([*own, *more])
+
+
+def test_documents_of_two_settings(own, tmp_path):
+    """A document has the tables of both, but no title twice."""
+    (tmp_path / "more.yaml").write_text(SETTINGS.partition("claims:")[0])
+    both = [*own, f"--settings={tmp_path}/more.yaml"]
+    with pytest.raises(ValueError, match="R.md: two tables have the title 'Layers': rename one"):
+        main(both)
+    (tmp_path / "more.yaml").write_text("tables: {Means: {columns: elmo.mix, command: run it}}")
+    (tmp_path / "R.md").write_text(f"{block('Layers')}{block('claims')}{block('Means')}")
+    main(both)
+    assert "\nMeans: " in (tmp_path / "R.md").read_text()
 
 
 def test_probes_that_are_kept(own, tmp_path):
@@ -143,11 +171,12 @@ def test_a_document_of_ones_own(own, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("tables.Layers.show=[mean]", r"tables.Layers.show: unknown {'mean'}; it may have means"),
+        ("tables.Layers.show=[mean]", r"tables.Layers.show: unknown {'mean'}; use means, diff"),
         ("tables.Layers.command=null", r"tables.Layers.command is missing: give the command"),
         ("tables.claims={command: x}", r"tables.claims: this is the block of the claims"),
         ("pictures={x.docx: Layers}", r"x.docx: the formats are"),
         ("pictures={x.svg: Layer}", r"pictures: no such tables: \['Layer'\]"),
+        ("documents={Layer: x.md}", r"documents: no such tables: \['Layer'\]"),
         ("claims.x={source: Table 1, ours: {}}", r"claims.x.theirs: Field required"),
         ("equal_within=-1", r"equal_within=-1: Input should be greater than 0"),
         ("equal_wihtin=1", r"equal_wihtin=1: Extra inputs are not permitted"),
