@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from pydantic import BaseModel, TypeAdapter
 
-from elmo_bench.report import Grid, Report
+from elmo_bench.report import Grid, Report, as_list
 from elmo_bench.report.grids import labels_of, score, tested, titled
 from elmo_bench.report.names import NONE
 from elmo_bench.report.table import Cell
@@ -35,9 +35,13 @@ class Corpus(BaseModel, extra="forbid", strict=True):
 Corpora = Mapping[str, Corpus]  # by data.name
 
 
-def read(path: str) -> Corpora:
-    """Raises OSError if the file cannot be read, and ValueError, with the key, if it is invalid."""
-    content: Any = OmegaConf.to_container(OmegaConf.load(path))
+def read(sources: Any) -> Corpora:
+    """Return what a file, a mapping, or several of them say; later ones count.
+
+    Raises OSError if a file cannot be read, and ValueError, with the key, for an invalid one.
+    """
+    loaded = (OmegaConf.load(s) if isinstance(s, str) else s for s in as_list(sources))
+    content: Any = OmegaConf.to_container(OmegaConf.merge(*loaded))
     return TypeAdapter(dict[str, Corpus]).validate_python(content)
 
 
@@ -83,5 +87,5 @@ def grid(report: Report, corpora: Corpora) -> Grid:
     heads = ["corpus (task)", *["encoder"] * several, "training examples (share)", labels.base]
     heads += ["published", "gain (95 % interval)", "p (Holm)", "runs", "settings"]
     sources = "; ".join(f"{corpus.title.split(' (')[0]}: {corpus.source}" for corpus, _ in found)
-    shown = titled(report.title, "test scores, percent, and gains over no encoder, points")
+    shown = titled(report.title, f"test scores, percent, and gains over {labels.base}, points")
     return Grid(shown, heads, rows, 2 + several, f"Published: {sources}.")

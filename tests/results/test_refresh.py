@@ -137,7 +137,7 @@ def test_documents_of_two_settings(own, tmp_path):
     """A document has the tables of both, but no title twice."""
     (tmp_path / "more.yaml").write_text(SETTINGS.partition("claims:")[0])
     both = [*own, f"--settings={tmp_path}/more.yaml"]
-    with pytest.raises(ValueError, match="R.md: two tables have the title 'Layers': rename one"):
+    with pytest.raises(ValueError, match=r"R.md: two tables have the title 'Layers': rename one"):
         main(both)
     (tmp_path / "more.yaml").write_text("tables: {Means: {columns: elmo.mix, command: run it}}")
     (tmp_path / "R.md").write_text(f"{block('Layers')}{block('claims')}{block('Means')}")
