@@ -1,5 +1,5 @@
 #!/bin/sh
-# Trains the runs of one table of RESULTS.md, or of all: five seeds of each row, ten where five could not decide a claim.
+# Trains the runs of one table of results/tables.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
 # TABLE is one of those in the `case` below, or all (without series, which needs MINILM=FOLDER before `sh`); CORPORA="wikigold sst" before `sh` limits
 # it to some corpora. Further arguments go to each command. SQuAD needs `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
@@ -48,7 +48,6 @@ train() { # TABLE ARGUMENTS...
         each ewt_propbank encoder=wiki elmo.mix=all,top elmo.norm=none "$@"
         each ewt_propbank encoder=wiki elmo.mix=all,top "$@" vocab.vectors=null ;;
     norm) each "$few sst" encoder=wiki elmo.mix=all,top elmo.norm=none "$@" ;;
-    mix_lr) each "$few" encoder=wiki elmo.mix_lr=0.1 "$@" ;;
     lambda) each "$few" encoder=wiki elmo.l2=0.001,1 "$@" ;;
     places)
         each "$few sst" encoder=wiki 'elmo.at=[output],[input,output]' "$@"
@@ -75,6 +74,6 @@ train() { # TABLE ARGUMENTS...
     esac
 }
 
-[ "$table" = all ] && table="encoders lead norm mix_lr lambda places dropout fraction words head trained"
+[ "$table" = all ] && table="encoders lead norm lambda places dropout fraction words head trained"
 for name in $table; do train "$name" "$@"; done
 exit ${failed:-0}
