@@ -1,7 +1,6 @@
-"""The command line: `elmo-bench`, or `python run.py` in a clone. A config names a job, and the job
-runs it. Slow imports come after signal handlers are installed and short answers are given.
-"""
+"""The command line: `elmo-bench`, or `python run.py`. Slow imports come after short answers."""
 
+import logging
 import os
 import shlex
 import sys
@@ -20,6 +19,7 @@ def main() -> None:
     """Run the command of `sys.argv`."""
     signals.stop_in_a_line()
     signals.end_with_parent()
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its cache of fonts
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         sys.stdout.write(f"elmo-bench {__version__}\n")
@@ -33,7 +33,7 @@ def main() -> None:
 
     jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
     if {"--help", "-h"} & {*arguments}:
-        sys.stdout.write(f"{advice.settings_of_job(jobs[-1]) if jobs else help_text()}\n")
+        sys.stdout.write(f"{advice.help_of_job(jobs[-1]) if jobs else help_text()}\n")
     elif wrong := advice.before(arguments):
         sys.exit("\n".join(wrong))
     else:
@@ -48,9 +48,7 @@ def main() -> None:
 
 
 def run(cfg: Any) -> object:
-    """Run the job of a composed config; what a user can mend is said in a sentence, the whole story
-    goes to the run's error.txt.
-    """
+    """Run a config's job; what a user can mend is said in a sentence, with more in error.txt."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import CompactHydraException
     from hydra.types import RunMode

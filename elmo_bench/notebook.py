@@ -43,10 +43,17 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def compose(*settings: str) -> DictConfig:
-    """Return the config of a command, with settings as on the command line. Nothing is run.
+    """Return the settings of a command. Nothing is run.
 
-    Raises ValueError, with a line for each setting that is wrong, and
-    `hydra.errors.HydraException` for a key or an option that does not exist.
+    Args:
+        settings: As on the command line, such as "task=ner".
+
+    Returns:
+        All settings, with their defaults.
+
+    Raises:
+        ValueError: A setting is wrong; the message has a line for each.
+        HydraException: A key or an option does not exist.
 
     >>> cfg = compose("task=ner", "encoder=mini", "elmo.l2=0.01")
     >>> cfg.elmo.mix, cfg.elmo.l2, cfg.encoder.name
@@ -57,15 +64,20 @@ def compose(*settings: str) -> DictConfig:
 
 
 def train(*settings: str) -> Run:
-    """Train a model, measure its best epoch on dev and test, and return the finished run.
+    """Train a model and score its best epoch on dev and test, as `python run.py SETTING ...` does.
 
-    This is `python run.py SETTING ...`; several seeds are a loop. The run has a new folder below
-    `outputs`, or that of `run_dir=FOLDER`, in which an earlier run is replaced or, with
-    `resume=true`, continued. Its `folder` holds `best.ckpt`, `result.json`, `metrics.csv` and
-    `predictions/`; `metrics` are fractions of 1; `mix` is what the mix at each place has learned.
+    Args:
+        settings: As on the command line. The run gets a new folder below `outputs`. In
+            `run_dir=FOLDER` it replaces an earlier run or, with `resume=true`, continues it.
 
-    Raises what `compose` raises, and ValueError or OSError for a file that is missing or wrong. A
-    run that fails leaves the traceback in its folder's error.txt, as a command's does.
+    Returns:
+        The finished run. Its `metrics` are fractions of 1; its `mix` has the weights of the layers
+        at each place; its `folder` has best.ckpt, result.json, metrics.csv and predictions/.
+
+    Raises:
+        ValueError: A setting is wrong, or the content of a file. If training fails, the folder's
+            error.txt has the traceback.
+        OSError: A file is missing.
 
     Example::
 
@@ -86,15 +98,19 @@ def train(*settings: str) -> Run:
 def predict(
     checkpoint: str | Path, examples: Sequence[str | Mapping[str, Any]], *settings: str
 ) -> list[dict[str, Any]]:
-    """Label examples with a trained model: one answer for each example, in order.
+    """Label examples with a trained model.
 
-    `checkpoint` is the `best.ckpt` of a run. An example is a text, or an object with the keys that
-    the task needs: `{"tokens": [...]}` for a tagger, `{"question": ..., "context": ...}` for
-    question answering. A tagger's answer is `{"tokens": [...], "tags": [...]}`. `settings` are
-    those of `job=predict`.
+    Args:
+        checkpoint: The best.ckpt of a run.
+        examples: Texts, or mappings with the keys that the task needs: {"tokens": [...]} for a
+            tagger, {"question": ..., "context": ...} for question answering.
+        settings: Those of `job=predict`, as on the command line.
 
-    Raises ValueError for a file that is not a checkpoint of elmo-bench, or for an example that
-    lacks a key.
+    Returns:
+        One answer for each example, in order; of a tagger {"tokens": [...], "tags": [...]}.
+
+    Raises:
+        ValueError: The file is no checkpoint of elmo-bench, or an example lacks a key.
 
     Example::
 
@@ -118,13 +134,19 @@ def predict(
 
 
 def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
-    """Return a flat record for each finished run, in the order of their paths.
+    """Read finished runs, for a data frame.
 
-    `runs` is a folder with runs at any depth, an archive that `job=archive` wrote, or a list of
-    these. A record has the run's folder, its metrics and its mix, its cost (`seconds.total`,
-    `parameters.trainable`), and every setting under its dotted key, a list of values as text.
+    Args:
+        runs: A folder with runs at any depth, an archive of `job=archive`, or a list of these.
 
-    Raises FileNotFoundError for a folder without a result, and ValueError for a damaged file.
+    Returns:
+        A flat record for each run, in the order of their paths: its folder, its metrics (fractions
+        of 1), its mix, its cost ("seconds.total", "parameters.trainable"), and each setting by its
+        dotted key, a list as text.
+
+    Raises:
+        FileNotFoundError: A folder has no finished run.
+        ValueError: A file is damaged.
 
     Example::
 
@@ -143,15 +165,20 @@ def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
 
 
 def compare(runs: Paths = "outputs", **settings: Any) -> Tables:
-    """Set finished runs side by side: means over seeds, differences to a baseline, tests of
-    significance.
+    """Compare finished runs: means over seeds, differences from a baseline, significance tests.
 
-    `runs` is as in `read_runs`, and the settings (`rows`, `columns`, `baseline`, `where`, ...) are
-    those of `job=report`, which conf/job/report.yaml explains. In a notebook the answer shows
-    itself as HTML tables; `records()` has its figures.
+    Args:
+        runs: As in `read_runs`.
+        settings: Those of `job=report`, such as `rows`, `columns`, `baseline` and `where`; `python
+            run.py job=report --help` describes them.
 
-    Raises what `read_runs` raises, and ValueError for another setting, a key that no run has, a
-    baseline that is no column, or runs in one cell that differ in more than their seed.
+    Returns:
+        Tables, which a notebook shows as HTML; `.records()` returns the numbers.
+
+    Raises:
+        FileNotFoundError: A folder has no finished run.
+        ValueError: A file is damaged, a setting is unknown, no run has a key, the baseline is not a
+            column, or runs of one cell differ in more than their seed.
 
     Example::
 

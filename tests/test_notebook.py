@@ -1,5 +1,7 @@
 """What a notebook calls does what the command line does, and leaves the notebook's Hydra alone."""
 
+import inspect
+import re
 import signal
 
 import pytest
@@ -111,3 +113,18 @@ def test_an_interrupt_ends_the_cell_and_not_python(tmp_path, monkeypatch):
         elmo_bench.train(*SMALL, "encoder=none", f"run_dir={tmp_path}/run", f"cache_dir={tmp_path}")
     assert signal.getsignal(signal.SIGINT) is before is not signal.SIG_IGN
     assert not (tmp_path / "run" / "error.txt").exists()
+
+
+@pytest.mark.parametrize("name", elmo_bench.__all__)
+def test_docstrings_of_exported_names(name):
+    """Each argument, also of methods with arguments, and what comes back."""
+    thing = getattr(elmo_bench, name)
+    if name == "Encoder":
+        parts = [thing.prepare, thing.__call__]
+    else:
+        parts = [thing, thing.forward] if name == "Elmo" else [thing]
+    for part in parts:
+        said = inspect.getdoc(part).split("\nArgs:\n")[1]
+        names = [each for each in inspect.signature(part).parameters if each != "self"]
+        assert re.findall(r"^    (\w+): [A-Z(\"]", said.partition("\n\n")[0], re.M) == names
+        assert inspect.isclass(part) or "\nReturns:\n    " in said

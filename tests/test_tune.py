@@ -72,6 +72,8 @@ def test_a_fixed_key_is_not_drawn():
     assert " ++fit.batch_size=64 elmo.l2=0 " in done.stdout
     assert " fit.batch_size=" not in done.stdout
     assert done.stdout.count(" elmo.l2=") == 1
+    assert "1 run: the settings are valid; nothing was run." in done.stdout
+    assert "5 runs with the settings that dev selects would follow." in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,14 @@ def test_what_is_no_space(text):
         ("seed=1,2", "seed=1,2, but all draws have one seed; seeds=5 is"),
         ("job=card", "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"),
         ("budget=0", "budget=0, but it must be greater than or equal to 1"),
+        (
+            "experiment=bert/squad",
+            "tune draws rnn.output_dropout=interval(0.0, 0.4), but the model does",
+        ),
+        (
+            "experiment=bert/ner",
+            "interval(3e-4, 5e-3)), but the model has task.optimizer.lr=5e-05: ",
+        ),
         ("++tune.rnn.dropout=0.3", "tune: rnn.dropout=0.3, but it must be interval(LOW,HIGH)"),
     ],
 )

@@ -97,10 +97,7 @@ def text(data: TaskData, split: str) -> Sequence[Sequence[str]]:
 
 
 def language_model(cfg: DictConfig, corpus: Corpus) -> LanguageModel:
-    """Return the biLM of `cfg.encoder` with its softmax, and `adapt.dropout`.
-
-    Without a softmax file it trains one for the words that occur twice in the corpus.
-    """
+    """Return the biLM of `cfg.encoder` with its softmax; without a file, one is trained first."""
     (options, weights), directions = encoders.bilm_files(cfg), cfg.encoder.get("directions")
     if Path(weights).with_name(SOFTMAX).is_file():
         model = load_language_model(options, weights, directions=directions)

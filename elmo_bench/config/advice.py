@@ -1,10 +1,9 @@
-"""Advice on commands that Hydra refuses, in place of Hydra's: a `+` makes a setting that nothing
-reads.
-"""
+"""Advice on wrong commands, in place of Hydra's: its `+` makes a setting that nothing reads."""
 
 import difflib
 import os
 import re
+import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -16,14 +15,21 @@ from hydra.errors import CompactHydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from elmo_bench import CONF
+from elmo_bench import COMMAND, CONF
+from elmo_bench.files import listed
 from elmo_bench.runs import below, leaves
 
-# What other programs call a setting of a run.
+# What other programs call a setting or a group.
 ELSEWHERE = {"epochs": "max_epochs", "learning_rate": "lr", "output_dir": "outputs_dir"}
+ELSEWHERE |= {"dataset": "data", "model": "encoder", "layers": "mix"}
+ELSEWHERE |= dict.fromkeys(("valid", "validation", "val"), "dev")
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
+NO_OPTION = re.compile(r"Could not find '([^']+)'\s+Available options in [^\n]+((?:\n\t.+)*)")
+ENTRY = re.compile(
+    r"(?:  - (?:optional |override )*/?)?([\w/]+):"
+)  # of a YAML or its defaults list
 
 
 def before(arguments: Sequence[str]) -> list[str]:
@@ -33,18 +39,59 @@ def before(arguments: Sequence[str]) -> list[str]:
     given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
     return keyless + [
         f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
+        f"{_or_rather(name, options)}"
         for argument, name in given.items()
         if not any(option.startswith(name) for option in options)
     ]
 
 
-def settings_of_job(name: str) -> str:
-    """Return the file of a job, which explains its settings, for `job=NAME --help`."""
-    path = CONF / "job" / f"{name}.yaml"
-    if not path.is_file():
-        names = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
-        return f"job={name}, but it must be one of {names}"
-    return path.read_text(encoding="utf-8").rstrip()
+def _or_rather(name: str, options: Collection[str], before: str = "") -> str:
+    """Return a question about the nearest option; empty if none is near."""
+    near = difflib.get_close_matches(name, options, n=1)
+    return f"; did you mean {before}{near[0]}?" if near else ""
+
+
+def unknown_option(group: str, name: str, options: Collection[str]) -> str:
+    """Return advice for an option that a group does not have; it may mean one in a subfolder."""
+    files = [path.relative_to(CONF / group) for path in (CONF / group).glob("*/*.yaml")]
+    near = _or_rather(name, [*options, *(f"{each.with_suffix('')}" for each in files)], f"{group}=")
+    return f"{group}={name}, but it must be {listed(sorted(options), 'or')}{near}"
+
+
+def help_of_job(name: str) -> str:
+    """Return what a job does, and its settings with their comments, for `job=NAME --help`."""
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (CONF / "job").glob("*.yaml")}
+    if name not in files:
+        return unknown_option("job", name, files)
+    own = files[name]
+    about = [line[2:] for line in own.splitlines() if line.startswith("# ") and "@" not in line]
+    settings, end = _settings(own), ["All other settings: python run.py job=train --help"]
+    if name == "train":
+        settings, end = _settings((CONF / "config.yaml").read_text(encoding="utf-8")), []
+    for parent in files.keys() & {*re.findall(r"^  - (\w+)$", own, re.M)}:
+        settings = _settings(files[parent]) | settings
+    if "???" in str(settings):
+        end.insert(0, "??? stands for a value that must be given.")
+    text = "\n".join([f"job={name}", *about, "", *settings.values(), "", *end]).rstrip()
+    return text.replace("python run.py", shlex.join(COMMAND))
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Return the lines of each setting of a YAML file, and of each option that has a comment."""
+    lines: dict[str, str] = {}
+    key = ""
+    for line in text.splitlines():
+        if entry := ENTRY.match(line):
+            is_hidden = entry[1] in ("hydra", "job", "defaults") and line.endswith(":")
+            key = "" if is_hidden or not (" #" in line or line.endswith(":")) else entry[0]
+            if indent := entry.start(1):
+                option, _, comment = line[indent:].partition("#")
+                line = f"{option.rstrip():<27} #{comment}"
+        elif line.startswith("#"):
+            key = ""
+        if key and line and not line.lstrip().startswith("_"):
+            lines[key] = f"{lines[key]}\n{line}" if key in lines else line
+    return lines
 
 
 def explain_errors() -> None:
@@ -74,16 +121,22 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
         given = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
         value = given.get(refused[1]) or "VALUE"
         return unknown_key(refused[1], value, _keys(arguments, refused[1]))
-    said = re.sub(r"\s*Available options in '[^']*':\s*", "; the options are ", said)
+    if absent := NO_OPTION.search(said):
+        path = absent[1]
+        keys = [each.lstrip("+~").partition("=")[0] for each in arguments]
+        group = next((key for key in keys if path.startswith(f"{key}/")), path.rpartition("/")[0])
+        return unknown_option(group, path[len(group) + 1 :], absent[2].split())
     said = said.partition("\nConfig search path")[0]
-    return re.sub(r"\n\t", ", ", said).removeprefix("In 'config': ").strip()
+    return said.removeprefix("In 'config': ").strip()
 
 
 def _of_grammar(override: str) -> str:
     """Return advice for an argument that Hydra's grammar does not have."""
     key, is_setting, value = override.partition("=")
     if not is_setting:
-        return f"{override} has no value: write {override}=VALUE"
+        groups = sorted(path.parent.name for path in CONF.glob("*/*.yaml") if path.stem == override)
+        options = [f"{group}={override}" for group in groups if group != "tune"]
+        return f"{override} has no value: write {listed(options or [f'{override}=VALUE'], 'or')}"
     quotes = ('"', "'") if "'" not in value else ("'", '"')
     quoted = f"{quotes[1]}{key}={quotes[0]}{value}{quotes[0]}{quotes[1]}"
     return (
@@ -96,11 +149,13 @@ def _of_grammar(override: str) -> str:
 def unknown_key(key: str, value: str, known: Collection[str]) -> str:
     """Return advice for a key that is none of those known, and maybe one of a job or an option."""
     known = [each for each in known if each != key]
+    if "." not in key:
+        known += [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
     is_nested = any(each.endswith(f".{key}") for each in known)
     if not is_nested and (places := [*_places(key)]):
         return f"{key} is a setting of {' or '.join(places[:3])}: add that to the command"
     near = nearest(key, known)
-    advice = f"did you mean {near}={value}?" if near else "--help says how to list all settings"
+    advice = f"did you mean {near}={value}?" if near else "job=train --help describes all settings"
     return f"there is no setting {key}; {advice}"
 
 
@@ -139,17 +194,19 @@ def nearest(key: str, known: Collection[str]) -> str | None:
     >>> nearest("task.dropuot", ["seed", "elmo.dropout"])
     'elmo.dropout'
     """
-    known = [each for each in known if not each.startswith("hydra.") and "._" not in each]
+    of_hydra = key.startswith("hydra.")
+    known = [each for each in known if each.startswith("hydra.") == of_hydra and "._" not in each]
     by_name: dict[str, list[str]] = {}
     for each in known:
         by_name.setdefault(each.rpartition(".")[2], []).append(each)
 
-    def rank(other: str) -> tuple[bool, int]:
+    own, _, name = key.rpartition(".")
+
+    def rank(other: str) -> tuple[bool, bool, int]:
         section = other.rpartition(".")[0]
         place = ORDER.index(section) if section in ORDER else len(ORDER)
-        return not ("." in key and other.endswith(f".{key}")), place
+        return section != own, not ("." in key and other.endswith(f".{key}")), place
 
-    name = key.rpartition(".")[2]
     name = name if name in by_name else ELSEWHERE.get(name, name)
     if near := difflib.get_close_matches(name, by_name, n=1, cutoff=0.75):
         same = by_name[near[0]] + by_name.get(ELSEWHERE.get(near[0], ""), [])

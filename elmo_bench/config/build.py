@@ -1,6 +1,4 @@
-"""From a config to the parts of a run, in the order in which they are built: the mixes over the
-encoder, data, vocabulary, model, module; then the layer store.
-"""
+"""Build the parts of a run from a config: ELMo, data, vocabulary, model, module, layer store."""
 
 import inspect
 import math
@@ -89,9 +87,7 @@ def data(
 
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
-    """Build the vocabulary from the words of the training examples and every word of any split that
-    has a pretrained vector.
-    """
+    """Build the vocabulary from the training words and all words that have a pretrained vector."""
     seen = {
         word for split in data.examples for sentence in data.sentences(split) for word in sentence
     }
@@ -130,9 +126,7 @@ def _accepted(node: DictConfig) -> dict[str, Any]:
 
 
 def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
-    """Build the LightningModule with its metric and optimizer; null arguments of the optimizer are
-    not passed.
-    """
+    """Build the LightningModule with its metric and optimizer, without null arguments."""
     optimizer = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
     tune, schedule = cfg.finetune, {k: v for k, v in cfg.schedule.items() if k != "name"}
     is_tuned, has_encoder = tune.name != "none", model.backbone.elmo.encoder is not None

@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from elmo_bench.files import listed
 from elmo_bench.runs import below, is_baseline, leaves, reads_apart
 
-from .advice import unknown_key
+from .advice import unknown_key, unknown_option
 from .inputs import composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
 from .types import misfits, shown
@@ -243,10 +243,14 @@ def _message(fault: Fault, key: str, values: Mapping[str, Any]) -> str:
     value, reason = fault.value, fault.reason
     if value == MISSING:
         return f"{key} is missing: set {key}=VALUE"
+    if fault.kind == "none_required" and isinstance(value, dict):  # +GROUP.KEY=VALUE
+        return "\n".join(unknown_key(f"{key}.{k}", shown(v), values) for k, v in value.items())
     if fault.kind == "extra_forbidden":
         return unknown_key(key, shown(value), [each for each in values if not below(each, (key,))])
     if key != fault.key:
         reason = reason.replace("but it must", f"but {fault.key} must")
+    if reason.endswith(" must be a list"):
+        reason += f": {key}=[{shown(value)}]"
     if fault.kind == "string_type" and type(value) in (int, float):
         reason += f"; quote a name that is a number: {key}=\"'{value}'\""
     return f"{key}={shown(value)}, {reason}"
@@ -269,9 +273,7 @@ def applied_options(cfg: DictConfig) -> list[str]:
 
 
 def _options(cfg: DictConfig, group: str) -> set[str]:
-    """Return the names of a group's options in folders; "*" beside a package, whose contents Hydra
-    alone knows.
-    """
+    """Return the names of a group's options; "*" beside a package, which only Hydra can list."""
     hydra, names = composition(cfg), set[str]()
     for source in hydra.runtime.config_sources if hydra else ():
         if source.provider not in ("hydra", "schema"):
@@ -287,8 +289,7 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
         chosen, names = yaml.safe_load(given[group]), _options(cfg, group)
         for name in chosen if isinstance(chosen, list) else [chosen]:
             if name is not None and not names & {name, "*"}:
-                options = ", ".join(sorted(names))
-                yield f"{group}={name}, but it must be {options}; ~{group} removes the group"
+                yield f"{unknown_option(group, name, names)} (~{group} removes the group)"
 
 
 def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:

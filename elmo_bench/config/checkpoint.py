@@ -55,9 +55,7 @@ PARTS: dict[str, Any] = {
 def describe(
     cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], module: TaskModule
 ) -> dict[str, Any]:
-    """Return what `restore` needs, resolved. Paths below data_dir are stored relative to it, so
-    that they are valid on another machine.
-    """
+    """Return what `restore` needs, resolved; paths below data_dir are relative to it."""
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in (*MODEL, "data")}
     config["data"]["option"] = inputs.choices().get("data", cfg.data.name)
@@ -101,7 +99,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
     if module.encoder_is_elsewhere and elmo.encoder.fingerprint() != content.get("encoder"):
         raise ValueError(
             f"{source} was trained with another version of encoder={config.encoder.name}: its "
-            "files or the way it reads text have changed since"
+            "files or the way it reads text have changed since; train the model again"
         )
     module.content = {KEY: content}
     module.on_load_checkpoint({"state_dict": weights})
@@ -173,9 +171,7 @@ def extend(
 
 
 def _config(cfg: DictConfig, stored: dict[str, Any], source: str) -> DictConfig:
-    """Return the command line's config with the checkpoint's model, to which single settings of the
-    command line still apply.
-    """
+    """Return the command line's config with the checkpoint's model and its single settings."""
     model = {part: dict(stored[part]) for part in MODEL}
     # Settings of training, which are not needed and thus not trusted.
     model["task"] |= {"scheduler": None, "callbacks": [], "optimizer": None}
@@ -205,9 +201,7 @@ def _here(file: Any, cfg: DictConfig, source: str) -> str:
 
 
 def _override(config: DictConfig, cfg: DictConfig, source: str) -> None:
-    """Apply the command line's single settings of the model. Raises ValueError for those that it
-    cannot change.
-    """
+    """Apply the command line's single settings; ValueError for one that it cannot change."""
     for key in inputs.overridden(cfg):
         part, _, setting = key.partition(".")
         is_same = key in ("task", "encoder") and cfg[key].name == config[key].name
@@ -219,7 +213,7 @@ def _override(config: DictConfig, cfg: DictConfig, source: str) -> None:
             )
         if key == "vocab.vectors" and not config.vocab.get("vectors"):
             given = f"vocab.vectors={cfg.vocab.vectors}"
-            raise ValueError(f"{given}, but {source} was trained without vectors")
+            raise ValueError(f"{given}, but {source} was trained without vectors: leave it out")
         if part in MODEL and setting:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 

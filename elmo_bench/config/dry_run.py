@@ -76,9 +76,7 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
 
 
 def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
-    """Read all of the corpus and of the word vectors. Return lines on it, and the number of tokens
-    of its distinct sentences.
-    """
+    """Read the corpus and word vectors; return lines on both, and the tokens of all sentences."""
     whole = cfg.copy()
     whole.fraction = 1.0
     try:

@@ -28,9 +28,7 @@ def encoder(cfg: DictConfig) -> Any:
 
 
 def encoder_or_none(cfg: DictConfig) -> Encoder | None:
-    """Build the encoder from `cfg.encoder`; all its settings except `ABOUT` are arguments. Without
-    a `_target_` it is the baseline.
-    """
+    """Build the encoder from `cfg.encoder`, less `ABOUT`; None, the baseline, without a target."""
     if "_target_" not in cfg.encoder:
         return None
     settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)

@@ -1,6 +1,4 @@
-"""Build Lightning's Trainer from a config, with its callbacks and loggers; choose devices and the
-number of workers.
-"""
+"""Build Lightning's Trainer from a config; choose devices and the number of workers."""
 
 import os
 import sys

@@ -87,9 +87,7 @@ def _present(paths: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def vector_files(cfg: DictConfig) -> list[str]:
-    """Return the files of `vocab.vectors`, which may name none, one or several; FILE.gz if only
-    that exists.
-    """
+    """Return the files of `vocab.vectors`: none, one or several; FILE.gz if only that exists."""
     chosen = cfg.vocab.vectors or []
     files = [chosen] if isinstance(chosen, str) else chosen
     return [next(filter(_is_file, (file, f"{file}.gz")), file) for file in files]
@@ -126,7 +124,10 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
         rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
         parts.append((rows, table))
         if not rows:
-            raise ValueError(f"vocab.vectors={path}: it has no vector for any word of the data")
+            raise ValueError(
+                f"vocab.vectors={path}: it has no vector for any word of the data; give vectors of "
+                "its language"
+            )
         if lowercase is False and is_lower(rows) and not is_lower(wanted):
             log.warning(
                 "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
@@ -233,7 +234,7 @@ def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
         return
     found = read_text(text_files(pattern), raw=cfg.text.tokenize)
     if (first := next(found, None)) is None:
-        raise ValueError(f"text.files.{split}={pattern} contains only blank lines")
+        raise ValueError(f"text.files.{split}={pattern} contains only blank lines: give a text")
     yield first
     yield from found
 
@@ -256,9 +257,7 @@ def composition(cfg: DictConfig) -> Any:
 
 
 def overridden(cfg: DictConfig) -> dict[str, str]:
-    """Return the values that the command line sets, by key; in a sweep, the run's config lists
-    them.
-    """
+    """Return the values that the command line sets, by key; in a sweep, those of this run."""
     hydra = composition(cfg)
     overrides: Any = OmegaConf.to_container(hydra.overrides.task) if hydra else ()
     return {key_of(override): override.partition("=")[2] for override in overrides}

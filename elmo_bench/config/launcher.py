@@ -28,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import Lines, duration, plain, signals
+from elmo_bench.files import Lines, counted_noun, duration, plain, signals
 from elmo_bench.runs import (
     failure_sentence,
     finished,
@@ -77,6 +77,7 @@ class ProcessLauncher(Launcher):
         self.processes = processes.Processes()
         self.outcomes: dict[int, Outcome] = {}
         self.numbers: dict[str, int] = {}  # number of the first run with these settings
+        self.later = 0  # number of runs whose settings these runs choose
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -85,10 +86,7 @@ class ProcessLauncher(Launcher):
         self.check()
 
     def check(self) -> None:
-        """Check the settings of the launcher once for all runs; raises CompactHydraException.
-
-        The constructor does not check them, since Hydra wraps its exceptions in another message.
-        """
+        """Check the settings once for all runs; Hydra would wrap what the constructor raises."""
         asked = f"hydra.launcher.prefix={self.asked}"
         try:
             if not isinstance(self.n_jobs, int) or self.n_jobs < 1:
@@ -113,12 +111,14 @@ class ProcessLauncher(Launcher):
     ) -> Sequence[JobReturn]:
         """Run all jobs and print a table of outcomes.
 
-        A job returns its figure on dev, for sweepers that search. A failed job returns a
+        A job returns its score on dev, for sweepers that search. A failed job returns a
         CompactHydraException, which Hydra's own sweeper raises when all jobs are done.
         """
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
         jobs = {number: [*each] for number, each in enumerate(job_overrides, initial_job_idx)}
+        if shared := parted(jobs)[0]:
+            log.info("all runs: %s", shared)
         if self.config.get("dry_run"):
             self._dry_run(jobs, configs)
         self._run_all(jobs, configs)
@@ -146,15 +146,18 @@ class ProcessLauncher(Launcher):
 
     def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
         """Log the jobs, and what they would read and keep; then exit."""
-        for number, overrides in jobs.items():
-            log.info("#%d  %s", number, " ".join(overrides))
+        for job in parted(jobs)[1].items():
+            log.info("#%d  %s", *job)
         with contextlib.suppress(OSError):  # what Hydra has created for the sweep
             if [path.name for path in self._folder().iterdir()] == ["multirun.yaml"]:
                 (self._folder() / "multirun.yaml").unlink()
                 self._folder().rmdir()
         for line in dry_run_lines(configs):
             log.info(line)
-        log.info("The settings of these %d runs are valid; nothing was run.", len(configs))
+        runs = counted_noun(len(configs), "run")
+        log.info("%s: the settings are valid; nothing was run.", runs)
+        if self.later:
+            log.info("%d runs with the settings that dev selects would follow.", self.later)
         sys.exit()
 
     def _run_all(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
@@ -162,12 +165,13 @@ class ProcessLauncher(Launcher):
         same, waiting = self._plan(jobs, configs)
         modules, slots = self._modules(configs), self._slots()
         running = dict[BaseProcess, tuple[int, str | None, float]]()
-        lines, count = Lines(), len(waiting)  # how long the others take
+        lines, count, (_, own) = Lines(), len(waiting), parted(jobs)
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
         with self.processes.stopped_by_signals():
             while waiting or running:
                 while waiting and slots and not self.processes.stopped:
                     number = waiting.pop(0)
+                    log.info("#%d  %s", number, own[number])
                     if process := self._start(number, slots[0], modules):
                         running[process] = number, slots.pop(0), time.perf_counter()
                 for process in self.processes.ended():
@@ -188,9 +192,7 @@ class ProcessLauncher(Launcher):
     def _plan(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
     ) -> tuple[dict[int, int], list[int]]:
-        """Return for each repeated job the number of the first with its settings, and the numbers
-        of the jobs to run, some of which continue in the folder of a killed run.
-        """
+        """Return the first number of each repeated job, and the numbers of the jobs to run."""
         searched = [self._folder(), Path(self.config.outputs_dir).absolute()]
         searched = searched if self.config.resume else []
         finished_runs, killed_runs = finished(searched), unfinished(searched)
@@ -234,11 +236,8 @@ class ProcessLauncher(Launcher):
     def _start(
         self, number: int, gpus: str | None, modules: Sequence[str] | None
     ) -> BaseProcess | None:
-        """Start a run in the folder of the killed run that it resumes, or in a new one; None if
-        that fails, which leaves the others alone.
-        """
+        """Start a run in its folder, new or of a killed run; None if that fails."""
         outcome = self.outcomes[number]
-        log.info("#%d  %s", number, " ".join(outcome.overrides))
         try:
             folder = outcome.folder = outcome.folder or self._new_folder(number)
             (folder / "error.txt").unlink(missing_ok=True)
@@ -267,6 +266,7 @@ class ProcessLauncher(Launcher):
             outcome.status, outcome.reason = "stopped", str(outcome.folder)
         else:
             message = failure_sentence(error) if error.is_file() else ""
+            message = message.removeprefix("ValueError: ").removeprefix("FileNotFoundError: ")
             outcome.reason = f"{message or exit_status(code or 0)} ({outcome.folder})"
             outcome.status = "failed"
 
@@ -299,17 +299,25 @@ def script() -> str:
     return str(Path(sys.argv[0]).resolve())
 
 
+class Returned(JobReturn):
+    """The outcome of a run for Hydra; of a failed one, its own class would write another line."""
+
+    @property
+    def return_value(self) -> Any:  # type: ignore[misc]
+        if self.status == JobStatus.FAILED:
+            raise self._return_value
+        return self._return_value
+
+
 def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
-    """The outcome of a run in Hydra's format: the monitored dev metric, as a fraction of 1; None if
-    no model was trained.
-    """
+    """The outcome for Hydra: the monitored dev score, as a fraction of 1; None without a model."""
     if not outcome.is_done or outcome.folder is None:
-        return JobReturn(overrides=outcome.overrides, status=JobStatus.FAILED, _return_value=error)
-    figure = None
+        return Returned(outcome.overrides, status=JobStatus.FAILED, _return_value=error)
+    score = None
     if (path := outcome.folder / "result.json").is_file():
         run = read_run(path)
-        figure = run.metrics.get(f"dev/{run.config['task']['monitor']}")
-    return JobReturn(overrides=outcome.overrides, status=JobStatus.COMPLETED, _return_value=figure)
+        score = run.metrics.get(f"dev/{run.config['task']['monitor']}")
+    return Returned(outcome.overrides, status=JobStatus.COMPLETED, _return_value=score)
 
 
 def exit_status(code: int) -> str:
@@ -326,13 +334,25 @@ def exit_status(code: int) -> str:
     return f"killed by signal {number}{HINTS.get(number, '')}"
 
 
+def parted(jobs: Mapping[int, Sequence[str]]) -> tuple[str, dict[int, str]]:
+    """Return the overrides that all of several jobs share, and the others of each."""
+    sets = [{*each} for each in jobs.values()]
+    shared = set.intersection(*sets) if len(sets) > 1 else set[str]()
+    own = {n: " ".join(one for one in each if one not in shared) for n, each in jobs.items()}
+    return " ".join(one for one in next(iter(jobs.values())) if one in shared), own
+
+
 def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
     """Print a table of runs: number, overrides that differ among runs, status, seconds, reason."""
-    overrides = [{*outcome.overrides} for outcome in outcomes.values()]
-    shared = set.intersection(*overrides) if len(overrides) > 1 else set()
+    _, own = parted({number: each.overrides for number, each in outcomes.items()})
     table = Table("", "run", "", "seconds", "")
     for number, each in outcomes.items():
-        own = plain(" ".join(override for override in each.overrides if override not in shared))
-        row = (str(number), own, each.status, f"{each.seconds:.0f}", plain(each.reason))
+        row = (
+            str(number),
+            plain(own[number]),
+            each.status,
+            f"{each.seconds:.0f}",
+            plain(each.reason),
+        )
         table.add_row(*row, style="" if each.is_done else "red")
     Console(markup=False, emoji=False).print(table)

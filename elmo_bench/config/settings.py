@@ -293,9 +293,7 @@ class BiLmOptimizer(Section):
 
 
 def run(**hints: Any) -> type[Run]:
-    """Return the settings of a job, which has these in addition to those of all jobs; one that may
-    be null may be absent.
-    """
+    """Return a job's settings: these and all jobs'; one that may be null may be absent."""
     fields: Any = {
         name: (hint, None if type(None) in get_args(hint) else ...) for name, hint in hints.items()
     }

@@ -1,6 +1,4 @@
-"""The module with a task's format, such as `tasks.ner.data`: `read`, `collate` and `write`, and
-functions that other jobs need.
-"""
+"""The module of a task's format, such as `tasks.ner.data`: `read`, `collate`, `write` and more."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

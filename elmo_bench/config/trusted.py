@@ -23,9 +23,7 @@ TASK = {  # types of values: our modules, and parts of file names
 
 
 def check_plain(node: Any, source: str) -> None:
-    """Raise ValueError for what is not plain data of a reasonable size, at any depth, and for texts
-    with references.
-    """
+    """Raise ValueError unless `node` is plain data within size limits and free of `${...}`."""
     for number, (key, value) in enumerate(_nodes(node)):
         where = f"{source}: its config{key[:200]}"
         if number > NODES or key.count(".") > DEPTH:

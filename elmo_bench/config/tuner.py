@@ -5,7 +5,7 @@ tested. `elmo_bench/report/tuning.py` reports what the draws say.
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -33,9 +33,7 @@ class Side(NamedTuple):
     space: Overrides
 
     def trial(self, number: int) -> list[str]:
-        """Return the overrides of a draw. What a key gets depends on the key and the number only,
-        not on the side, the budget or the other keys.
-        """
+        """Return the overrides of a draw; a value depends on its key and the number only."""
         return [
             *self.overrides,
             *(f"{key}={value(space, f'{key} {number}')}" for key, space in self.space.items()),
@@ -69,6 +67,7 @@ class Tuner(BasicSweeper):
         log.info(said, each, config.seed, config.seeds)
         draws, fresh = range(config.budget), range(config.seed + 1, config.seed + 1 + config.seeds)
         trials = [[*side.trial(number), f"trial={number}"] for number in draws for side in sides]
+        self.launcher.later = len(sides) * config.seeds
         returned, runs = self.launcher.launch(trials, 0), list[list[str]]()
         for first, side in enumerate(sides):
             chosen = side.trial(best(side, returned[first :: len(sides)]))
@@ -85,7 +84,7 @@ class Tuner(BasicSweeper):
             said = "but all draws have one seed; seeds=5 is the number of runs of the choice"
             raise CompactHydraException(f"{overrides['seed'].input_line}, {said}")
         sides = {key: each for key, each in overrides.items() if not each.is_interval_sweep()}
-        drawn = {key for space in self._spaces(sides) for key in space}
+        drawn = {key for config in self._configs(sides) for key in self._space(config)}
         sides = {
             key: each
             for key, each in sides.items()
@@ -98,32 +97,46 @@ class Tuner(BasicSweeper):
             for key, each in overrides.items()
             if key in drawn or key in own
         ]
-        spaces = [
-            {key: each for key, each in (space | own).items() if key not in sides}
-            for space in self._spaces(sides)
-        ]
-        return [
-            Side([*combination, *recorded], space)
-            for combination, space in zip(self._split(sides), spaces, strict=True)
-        ]
+        named = list[Side]()
+        for combination, config in zip(self._split(sides), self._configs(sides), strict=True):
+            space = self._space(config)
+            _check_space({key: space[key] for key in space.keys() - overrides}, config)
+            drawn_keys = {key: each for key, each in (space | own).items() if key not in sides}
+            named.append(Side([*combination, *recorded], drawn_keys))
+        return named
 
     def _split(self, sides: Overrides) -> list[list[str]]:
         """Return the overrides of each combination of values."""
         return self.split_arguments([*sides.values()], None)[0]
 
-    def _spaces(self, sides: Overrides) -> list[dict[str, Override]]:
-        """Return the space of each combination of values, as its config has it."""
-        load, spaces = self.hydra_context.config_loader.load_sweep_config, []
+    def _configs(self, sides: Overrides) -> Iterator[Any]:
+        """Yield the settings of each combination of values."""
         for overrides in self._split(sides):
-            config: Any = OmegaConf.to_container(load(self.config, overrides))
-            texts = dict(leaves(config.get("tune") or {}))
-            parsed = self._parsed([f"{key}={text}" for key, text in texts.items()])
-            spaces.append(dict(zip(texts, parsed, strict=True)))
-        return spaces
+            yield self.hydra_context.config_loader.load_sweep_config(self.config, overrides)
+
+    def _space(self, config: Any) -> dict[str, Override]:
+        raw: Any = OmegaConf.to_container(config)
+        texts = dict(leaves(raw.get("tune") or {}))
+        return dict(zip(texts, self._parsed([f"{k}={v}" for k, v in texts.items()]), strict=True))
 
     def _parsed(self, lines: Sequence[str]) -> list[Override]:
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         return parser.parse_overrides([*lines])
+
+
+def _check_space(space: Overrides, config: Any) -> None:
+    """Raise CompactHydraException for a space that is for models with other settings."""
+    raw: Any = OmegaConf.to_container(config)
+    for key, each in space.items():
+        sweep: Any = each.value()
+        is_known, is_interval = key in dict(leaves(raw)), isinstance(sweep, IntervalSweep)
+        rate = OmegaConf.select(config, key) if key == "task.optimizer.lr" and is_interval else None
+        if not is_known or (rate is not None and not sweep.start <= rate <= sweep.end):
+            has = f"has {key}={rate}" if is_known else "does not have this setting"
+            raise CompactHydraException(
+                f"tune draws {each.input_line}, but the model {has}: choose another space (tune="
+                f"bert for experiment=bert/...), or give one: '{key}=interval(LOW,HIGH)'"
+            )
 
 
 def value(space: Override, draw: str) -> str:

@@ -20,7 +20,7 @@ def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:
 
     >>> from elmo_bench.files import Dropout
     >>> misfits({"a": 1}, dict[str, Dropout | bool])
-    [(('a',), 'less_than', 'be less than 1 or be true or false')]
+    [(('a',), 'less_than', 'be less than 1, or true or false')]
     """
     try:
         _adapter(hint).validate_json(json.dumps(value, default=str))
@@ -39,9 +39,7 @@ def _adapter(hint: Any) -> Any:
 
 
 def _path(value: Any, location: Sequence[str | int]) -> tuple[str, ...]:
-    """Return the keys on the way to an error, without the items of lists and the alternatives of a
-    type.
-    """
+    """Return the keys on the way to an error, without items of lists or alternatives of types."""
     path: list[str] = []
     for name in location:
         if not isinstance(value, dict):
@@ -54,7 +52,7 @@ def _path(value: Any, location: Sequence[str | int]) -> tuple[str, ...]:
 def _words(errors: Sequence[Any]) -> str:
     """Return what a value must be by the errors of all alternatives of its type."""
     messages = [each["msg"].partition(" should ")[2] or each["msg"] for each in errors]
-    said = " or ".join(dict.fromkeys(messages))
+    said = " or ".join(dict.fromkeys(messages)).replace(" or be ", ", or ")
     return re.sub("|".join(WORDS), lambda match: WORDS[match[0]], said)
 
 

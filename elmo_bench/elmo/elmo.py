@@ -27,23 +27,26 @@ class Layers(NamedTuple):
 
 
 class ElmoVectors(NamedTuple):
-    """ELMo_k for the task's input and for the output of its RNN; size 0 at a place that does not
-    read it.
-    """
+    """ELMo_k for the task's input and for its RNN's output; size 0 at a place without a mix."""
 
     input: Float[Tensor, "B T I"]
     output: Float[Tensor, "B T O"]
 
 
 class Elmo(nn.Module):
-    """The mixed layers of an encoder, which is frozen unless `finetune` is given.
+    """Mixes of an encoder's layers, one for each place of a task's model that reads them.
 
-    `encoder` is any module with the interface `elmo_bench.encoders.Encoder`. With `encoder=None`,
-    the baseline, all sizes are 0, so that models need no special case. `at` names the places that
-    read a mix (each place has its own); `l2` is the paper's lambda. `mix` chooses the layers:
-    "all", "top", "uniform" (their mean), the number of a layer, or a list of numbers.
+    Args:
+        encoder: A module with the interface `Encoder`; None, the baseline: all sizes are 0.
+        mix: The layers: "all", "top", "uniform" (their mean), the number of one, or a list.
+        at: The places, "input" and "output" (of the task's RNN).
+        dropout: Dropout on the mixed vectors.
+        l2: Lambda of the penalty on the mix's logits (section 3.3 of the paper).
+        norm: Normalisation of each layer before the mix: "none", "batch" or "word".
+        finetune: Whether the encoder is trained; otherwise it is frozen.
 
-    Raises ValueError for an unknown place or layer.
+    Raises:
+        ValueError: A place or a layer does not exist.
 
     >>> from elmo_bench import load_encoder
     >>> elmo = Elmo(load_encoder("mini"), mix="all").eval()
@@ -78,11 +81,11 @@ class Elmo(nn.Module):
                 self.mixes[place] = ScalarMix(encoder.num_layers, mix, norm=norm)
 
     def dim(self, place: str) -> int:
-        """Return the size of ELMo's vectors at a place; 0 if it is not read there."""
+        """Return the width of the vectors at a place; 0 without a mix."""
         return self.encoder.dim if place in self.mixes else 0
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Any:
-        """Convert sentences to the encoder's input; None if no place reads ELMo."""
+        """Return the encoder's input for sentences (lists of words); None without a mix."""
         return (self.memory or self.encoder).prepare(sentences) if self.mixes else None
 
     def train(self, mode: bool = True) -> "Elmo":
@@ -92,9 +95,14 @@ class Elmo(nn.Module):
         return self
 
     def forward(self, mask: Bool[Tensor, "B T"], inputs: Any = None) -> ElmoVectors:
-        """Return the vectors for each place, (B, T, D); D is 0 for a place without a mix.
+        """Return the vectors of words.
 
-        `mask` is true at words; `inputs` is the output of `prepare`, or the `Layers` of a store.
+        Args:
+            mask: (B, T), true at words.
+            inputs: What `prepare` returns, or the `Layers` of a store.
+
+        Returns:
+            The vectors at each place, (B, T, D); D is 0 without a mix.
         """
         layers = self._layers(inputs, mask.shape[1]) if self.mixes else None
         return ElmoVectors(*(self._at(place, layers, mask) for place in PLACES))
@@ -111,7 +119,5 @@ class Elmo(nn.Module):
         return F.dropout(self.mixes[place](layers, mask), self.dropout, self.training)
 
     def penalty(self) -> Float[Tensor, ""] | float:
-        """Return lambda times the sum of w squared over all mixes (section 3.3 of the paper), which
-        is added to the loss.
-        """
+        """Return lambda times the sum of w squared over all mixes (section 3.3), for the loss."""
         return self.l2 * sum(mix.penalty() for mix in self.mixes.values())

@@ -14,42 +14,51 @@ from elmo_bench.text import Sentences
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A `torch.nn.Module` that maps sentences, as lists of words, to layers with one vector per
-    word.
+    """The interface of encoders: a `torch.nn.Module` that gives each word of a sentence L vectors.
 
-    The layers of a sentence do not depend on the other sentences of its batch. Layer 0 is the
+    The layers of a sentence do not depend on the other sentences of its batch; layer 0 is the
     lowest. Some encoders also have `is_static` and `has_vector` (a table of word vectors),
-    `forget_words` (it remembers the vectors of words) or `reads_joined` (a sentence of
-    `text.joined` is read in one sequence, and has a summary).
+    `forget_words` (it remembers vectors of words) or `reads_joined` (it reads a sentence of
+    `text.joined` in one sequence, and has a summary).
     """
 
     num_layers: int  # L, the number of all layers
     dim: int  # D, the width of a layer
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that affects the layers: weights, pooling, precision, ...; it
-        is the key of the store.
-        """
+        """Return a hash of all that affects the layers (weights, pooling, ...): the store's key."""
         ...
 
     def prepare(self, sentences: Sentences) -> Any:
-        """Convert sentences to the encoder's input: a NamedTuple of tensors whose first axis is B.
+        """Return the encoder's input. The data loader calls this, maybe in a worker process.
 
-        Called by the data loader, possibly in a worker process. The result may be sliced along B
-        and moved to a device, by its own `to` if it has one.
+        Args:
+            sentences: Each a list of words.
+
+        Returns:
+            A NamedTuple of tensors whose first axis is B. It may be sliced along B, and moved to a
+            device, by its own `to` if it has one.
         """
         ...
 
     def __call__(
         self, inputs: Any, layers: Sequence[int] | None = None
     ) -> Float[Tensor, "L B T D"]:
-        """Return the requested layers in that order, or all of them; 0 after the end of a sentence.
-        T is the length of the longest sentence.
+        """Return the layers of a batch.
+
+        Args:
+            inputs: What `prepare` returns, on the encoder's device.
+            layers: Numbers of the layers, in the order of the result; None: all.
+
+        Returns:
+            The layers, 0 after the end of a sentence; T is the length of the longest sentence.
         """
         ...
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Return all parameters in groups, from the top layer's to the embeddings'; fine-tuning has
-        a learning rate for each group.
+        """Return all parameters in groups, each with a learning rate in fine-tuning.
+
+        Returns:
+            The groups, from the top layer's to the embeddings'.
         """
         ...

@@ -68,11 +68,20 @@ def parted(numbers: list[int], parts: int) -> list[list[int]]:
 def encode(
     encoder: Any, sentences: Sentences, layers: Chosen = None, *, batch_tokens: int = BATCH_TOKENS
 ) -> list[Float[Tensor, "L T D"]]:
-    """Return the layers of each sentence (a list of words), in order: the requested layers, or all.
+    """Return the layers of sentences.
 
-    A sentence has a tensor of shape (layers, words, width), on the encoder's device and without
-    gradients. It does not depend on the other sentences. `batch_tokens` is how many tokens a batch
-    may hold, with padding: fewer take less memory.
+    Args:
+        encoder: What `load_encoder` returns, or any other `Encoder`.
+        sentences: Each a list of words.
+        layers: Numbers of the layers, in the order of the result; None: all.
+        batch_tokens: Maximum number of tokens in a batch, with padding; fewer need less memory.
+
+    Returns:
+        A tensor (layers, words, width) for each sentence, in order, on the encoder's device and
+        without gradients. It does not depend on the other sentences.
+
+    Raises:
+        ValueError: The encoder lacks one of the layers, or a sentence is not a list of words.
 
     >>> from elmo_bench import load_encoder
     >>> [layers.shape for layers in encode(load_encoder("mini"), [["Hello", "world"], ["!"]])]
@@ -86,9 +95,7 @@ def encode(
 def encode_each(
     encoder: Any, sentences: Sentences, layers: Chosen = None, *, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[tuple[int, Float[Tensor, "L T D"]]]:
-    """Yield (index, layers) of every sentence, shortest first, on the encoder's device; otherwise
-    like `encode_batches`.
-    """
+    """Yield (index, layers) of every sentence, shortest first; otherwise like `encode_batches`."""
     for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=batch_tokens):
         for row, number in enumerate(numbers):
             yield number, vectors[:, row, : len(sentences[number])]

@@ -111,9 +111,7 @@ def _has_room(size: int, folder: Path, max_bytes: float) -> bool:
 
 
 def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
-    """Return the distinct sentences, shortest first and then by their keys, as a store has them,
-    and the row where each begins.
-    """
+    """Return the distinct sentences, shortest first, then by key, and the first row of each."""
     distinct = sorted({*map(tuple, sentences)} - {()}, key=lambda each: (len(each), key(each)))
     ends = itertools.accumulate(map(len, distinct), initial=0)
     return distinct, dict(zip(distinct, ends, strict=False))
@@ -127,9 +125,7 @@ def key(sentence: Sentence) -> bytes:
 def write_layers(
     folder: Path, layers: Sequence[int], encoder: Any, sentences: Sentences, dtype: str
 ) -> None:
-    """Compute layers of sentences, shortest first, and write a file for each; each is renamed when
-    all are complete.
-    """
+    """Compute layers of sentences, shortest first; their files are renamed when complete."""
     begun = time.perf_counter()
     with ExitStack() as stack:
         paths = [stack.enter_context(atomic(layer_path(folder, layer))) for layer in layers]
@@ -220,9 +216,7 @@ class LayerMemory:
         return Rows(word_rows(self.starts, sentences))
 
     def __call__(self, inputs: Rows, layers: Sequence[int] = ()) -> Float[Tensor, "L B T D"]:
-        """Return the layers that the memory has, whatever `layers` asks for; 0 after the end of a
-        sentence.
-        """
+        """Return the layers in memory, whatever `layers` asks for; 0 after a sentence's end."""
         return unpack(self.table[:, inputs.rows])
 
     def close(self) -> None:

@@ -8,13 +8,21 @@ from .transformer import Transformer
 
 
 def load_encoder(name: str | Path, **settings: Any) -> Any:
-    """Load an encoder, frozen and ready to use: "mini" or "wiki" (they ship with
-    elmo-bench), the folder of a biLM, a file of word vectors, or a transformers model by its folder
-    or its name on the hub, such as "bert-base-cased".
+    """Load an encoder, frozen and ready to use.
 
-    `settings` are passed to its constructor, such as `precision="bfloat16"` for a biLM or
-    `pooling="mean"` for a transformers model. Raises FileNotFoundError or ValueError with a message
-    that says what is missing.
+    Args:
+        name: "mini" or "wiki" (biLMs that ship with elmo-bench), the folder of a biLM, a file of
+            word vectors, or a transformers model by its folder or its name on the hub, such as
+            "bert-base-cased".
+        settings: Arguments of its class, such as `precision="bfloat16"` for a biLM or
+            `pooling="mean"` for a transformers model.
+
+    Returns:
+        A module with the interface `Encoder`.
+
+    Raises:
+        FileNotFoundError: There is no such encoder, or one of its files is missing.
+        ValueError: A file is damaged, or a setting is wrong.
 
     >>> encoder = load_encoder("mini")
     >>> encoder.num_layers, encoder.dim

@@ -121,9 +121,7 @@ class Text(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """The labelled words of a text: row numbers, words, labels, and the number of labelled words of
-    each sentence.
-    """
+    """The labelled words of a text: rows, words, labels, and their number in each sentence."""
 
     rows: list[int]
     words: list[str]
@@ -249,9 +247,7 @@ def _by_layer(
     num_layers: int,
     seeds: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the figures of the baseline and of each layer and seed, in the format of
-    `probe.json`.
-    """
+    """Return the scores of the baseline and of each layer and seed, as in `probe.json`."""
     layers: list[dict[str, list[float]]] = [defaultdict(list) for _ in range(num_layers)]
     for layer, seed in watched([*product(range(num_layers), seeds)], "the probes"):
         for name, figure in figures(layer, seed).items():
@@ -338,10 +334,7 @@ def most_frequent(
 
 
 def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, Any]:
-    """Return a control task (Hewitt and Liang 2019): assign a random label to each word type.
-
-    A label that is listed twice is drawn twice as often.
-    """
+    """Return a control task: a random label for each word type (Hewitt and Liang 2019)."""
     types = sorted(set(words))
     numbers = np.random.default_rng(seed).integers(len(labels), size=len(types))
     return {word: labels[number] for word, number in zip(types, numbers, strict=True)}
@@ -353,9 +346,7 @@ def accuracy(guesses: Sequence[Any], labels: Sequence[Any]) -> float:
 
 
 def f1(guesses: Sequence[str], labels: Sequence[str], counts: Sequence[int]) -> float:
-    """Return F1 of whole chunks, as in conlleval, from the tags of all sentences, one after the
-    other, of so many tags each; 0 if there are none.
-    """
+    """Return F1 of whole chunks, as in conlleval, of sentences with so many tags; 0 if none."""
 
     def chunks(tags: Sequence[str]) -> set[Any]:
         rest = iter(tags)  # an O after each sentence, so that no chunk crosses its end

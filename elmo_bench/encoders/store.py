@@ -48,9 +48,7 @@ class LayerStore:
         return state | {"_held": None}
 
     def hold(self) -> None:
-        """Keep others from deleting the store until it is closed or this process ends; record its
-        use.
-        """
+        """Protect the store until it is closed or this process ends; record its use."""
         while self._held is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._held = hold(self.folder)

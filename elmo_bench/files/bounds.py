@@ -1,6 +1,4 @@
-"""Types of settings with their bounds, for the signatures of constructors and for
-`elmo_bench/config/settings.py`, which checks what a config gives them.
-"""
+"""Types of settings with their bounds, for constructors and for `config/settings.py`."""
 
 from collections.abc import Collection
 from typing import Annotated

@@ -198,7 +198,7 @@ def check_output(
     """
     path, other = Path(output), "choose another name"
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{key}={output}: no such folder")
+        raise FileNotFoundError(f"{key}={output}: no such folder; make it first")
     if path.is_dir():
         raise ValueError(f"{key}={output} is a folder: give a file name")
     if not path.exists():

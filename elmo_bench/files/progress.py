@@ -64,9 +64,7 @@ def watched(work: Iterable[T], description: str, total: int | None = None) -> It
 
 
 def counted(work: Sequence[T], description: str) -> Iterator[T]:
-    """Yield the items and log lines, for use while another bar is shown, or standard output has
-    results.
-    """
+    """Iterate, logging progress as text. Use if a bar is active or stdout carries results."""
     lines = Lines()
     for number, item in enumerate(work):
         lines.at(description, number, len(work))

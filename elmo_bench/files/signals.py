@@ -77,9 +77,7 @@ def say(number: int, advice: str) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent has ended, if the parent is the run's first process or
-    `torchrun`.
-    """
+    """End this process with its parent, the run's first process or `torchrun`."""
     if _is_first() and "TORCHELASTIC_RUN_ID" not in os.environ:
         return
     parent = os.getppid()

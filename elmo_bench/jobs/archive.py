@@ -33,7 +33,7 @@ def check(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
     if not output.name.endswith(SUFFIX):
         raise ValueError(f"output={output}: the name of an archive must be NAME{SUFFIX}")
     if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(f"output={output}: no such folder")
+        raise FileNotFoundError(f"output={output}: no such folder; make it first")
     runs = [cfg.runs] if isinstance(cfg.runs, str) else cfg.runs
     folders = run_folders(runs, cfg.cache_dir)
     if output.exists():
@@ -41,7 +41,7 @@ def check(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
     first: dict[str, Run] = {}
     for run in sorted(collect(folders), key=lambda run: run.finished):
         if not run.identity:
-            raise ValueError(f"{run.folder}: a run without its identity cannot be kept")
+            raise ValueError(f"{run.folder}: its result.json has no identity; train it again")
         first.setdefault(run.identity, run)
     for run in first.values():
         after_epochs(run, None)  # nobody could mend the curves of a run in the archive

@@ -50,7 +50,8 @@ def check(cfg: DictConfig) -> Difference:
     ours, theirs = (_counts(run, cfg.split, metric) for run in (a, b))
     if not np.array_equal(ours.sentences, theirs.sentences):
         raise ValueError(
-            f"a={a.folder} and b={b.folder} were evaluated on different {cfg.split} examples"
+            f"a={a.folder} and b={b.folder} were evaluated on different {cfg.split} examples: "
+            "job=evaluate scores a checkpoint on the other's"
         )
     texts, note = [], ""
     try:
@@ -73,7 +74,7 @@ def _check_alike(a: Run, b: Run, split: str) -> None:
     sides, of_file = f"a={a.folder} and b={b.folder}", f"data.read.{a.task}.{split}"
     keys = (*SAME, of_file, f"inputs.data.{split}")
     if a.folder.resolve() == b.folder.resolve():
-        raise ValueError(f"{sides} are the same run")
+        raise ValueError(f"{sides} are the same run: give two")
     differing = a.settings.items() ^ b.settings.items()
     if names := sorted({key for key, _ in differing if below(key, keys)}):
         raise ValueError(

@@ -58,9 +58,7 @@ def embed(cfg: DictConfig) -> None:
 
 
 def check(cfg: DictConfig) -> tuple[Any, tuple[int, str, str]]:
-    """Return the encoder, and what the input has. Raises for an input, an output or an encoder that
-    cannot be.
-    """
+    """Return the encoder and what the input has; raises for a wrong input, output or encoder."""
     output = Path(cfg.output)
     if output.suffix not in HDF5:
         raise ValueError(f"output={output}, but it must end in {', '.join(HDF5)}")

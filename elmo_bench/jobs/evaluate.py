@@ -1,6 +1,4 @@
-"""`job=evaluate`: evaluate a trained model on a split of any data set of its task, and write
-`result.json`, predictions and counts.
-"""
+"""`job=evaluate`: score a trained model on a split of any corpus of its task, as a run."""
 
 import time
 from pathlib import Path

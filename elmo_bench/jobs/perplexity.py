@@ -34,12 +34,10 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
 
 
 def check(cfg: DictConfig) -> tuple[LanguageModel, list[list[str]]]:
-    """Return the biLM of `cfg.encoder` with the softmax from its weights' folder, and the sentences
-    of the input.
-    """
+    """Return the biLM of `cfg.encoder` with its softmax, and the sentences of the input."""
     sentences = [*filter(len, read_sentences(cfg.input))]
     if not sentences:
-        raise ValueError(f"input={cfg.input} contains only blank lines")
+        raise ValueError(f"input={cfg.input} contains only blank lines: give a text")
     files = encoders.bilm_files(cfg)
     if (precision := cfg.encoder.get("precision", "float32")) != "float32":
         raise ValueError(

@@ -1,6 +1,4 @@
-"""`job=probe`: probe the layers of an encoder for properties of words (Peters et al. 2018, section
-5.3).
-"""
+"""`job=probe`: probe an encoder's layers for properties of words (Peters et al. 2018, 5.3)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -72,7 +70,7 @@ def check(
     for split, path in paths.items():
         sentences[split] = [*islice(probing.read(path), cfg.probe.max_sentences)]
         if not sentences[split]:
-            raise ValueError(f"data.files.{split}: {path} has no sentences")
+            raise ValueError(f"data.files.{split}: {path} has no sentences; give another")
     names = probing.properties(sentences["train"], sentences["test"])
     if not names:
         raise ValueError(

@@ -1,6 +1,4 @@
-"""`job=train`: train a task's model, test its best epoch, and write `result.json`, predictions,
-checkpoint and curves.
-"""
+"""`job=train`: train a task's model, test its best epoch, and write the run's files."""
 
 import logging
 import time

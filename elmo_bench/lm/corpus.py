@@ -62,9 +62,7 @@ class Corpus:
         return sha256.hexdigest()
 
     def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:
-        """Return <S>, </S>, <UNK> and the most frequent words, `size` in total; the original
-        requires these first lines.
-        """
+        """Return `size` words: <S>, </S>, <UNK>, as in the original, then the most frequent."""
         counted = zip(self.words, self.counts.tolist(), strict=True)
         order = sorted((-count, word) for word, count in counted if count >= min_count)
         frequent = [word for _, word in order if word not in SPECIAL and _fits_a_line(word)]
@@ -121,7 +119,5 @@ class Corpus:
 
 
 def _fits_a_line(word: str) -> bool:
-    """Whether `vocabulary.txt`, UTF-8 with one word per line, can contain a word; JSON lines may
-    have any string.
-    """
+    """Whether a line of `vocabulary.txt` can be this word; a word from JSON may not fit."""
     return not {*"\n\r"} & {*word} and word.encode("utf-8", "ignore").decode() == word

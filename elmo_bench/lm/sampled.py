@@ -54,9 +54,7 @@ class Candidates(NamedTuple):
 def candidates(
     targets: list[Int[np.ndarray, " N"]], samples: int, size: int, rng: np.random.Generator
 ) -> tuple[Int[Tensor, " R"], list[Candidates]]:
-    """Return the rows of the softmax that a step uses, in order, and each direction's candidates
-    among them.
-    """
+    """Return the softmax rows that a step uses, in order, and each direction's candidates."""
     draws = [draw(samples, size, rng) for _ in targets]
     rows = np.unique(np.concatenate([*targets, *(sampled for sampled, _ in draws)]))
     results = []

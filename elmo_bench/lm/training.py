@@ -60,9 +60,7 @@ class Training:
         return cls(**{name: settings[name] for name in names} | changes)
 
     def lr_at(self, step: int, num_steps: int) -> float:
-        """Return the learning rate of a step: it rises linearly, then stays constant or decays to 0
-        along a half cosine.
-        """
+        """Return a step's learning rate: a linear rise, then constant or a half cosine to 0."""
         fall = 0.5 * (1 + math.cos(math.pi * step / num_steps)) if self.cosine else 1.0
         return self.lr * fall * min(1.0, (step + 1) / (self.warmup + 1))
 

@@ -71,7 +71,7 @@ class Words(nn.Module):
         if more.shape[1] != weight.shape[1]:
             raise ValueError(
                 f"vocab.vectors: the vectors have {more.shape[1]} numbers, but the model was "
-                f"trained with {weight.shape[1]}"
+                f"trained with {weight.shape[1]}: give those of the training"
             )
         self.embedding = nn.Embedding.from_pretrained(
             torch.cat([weight.detach(), more]), freeze=not weight.requires_grad, padding_idx=PADDING

@@ -34,10 +34,7 @@ def variational_dropout(
 
 
 class Identity(nn.Module):
-    """No RNN: returns its input with dropout, 0 past a sentence's end.
-
-    `sizes` accepts the options of an RNN that a recipe may set, and ignores them.
-    """
+    """No RNN: dropout, 0 past a sentence's end. `sizes` takes options of an RNN, without effect."""
 
     def __init__(self, *, input_size: int, dropout: Dropout = 0.0, **sizes: Any) -> None:
         super().__init__()

@@ -30,9 +30,7 @@ SHARE, NORM = "layer {}", "layer {} × its norm"  # heads of columns
 
 
 def cost(report: Report) -> Grid | None:
-    """Return a table of costs with a row for each cell: means over its training runs, without those
-    of job=evaluate; None if no training run is left.
-    """
+    """Return a table of costs, a row a cell: means over training runs; None without any."""
     trained = [(cell, [run for run in cell.runs if run.epochs]) for cell in report.cells]
     rows = [(cell, _costs(runs)) for cell, runs in trained if runs]
     title = titled(report.title, "what a run took")

@@ -37,7 +37,7 @@ def build_tables(settings: Mapping[str, Any]) -> list[Report]:
             raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
     if not reports:
         conditions = [f"where={each['where']} paper={each['paper']}" for each in tables.values()]
-        said = f"no run matches the table's conditions: {'; '.join(conditions)}"
+        said = f"no run matches the table's conditions, {'; '.join(conditions)}: change these"
         raise ValueError(f"runs={settings['runs']}: {said}")
     return corrected(reports)
 
@@ -80,13 +80,12 @@ def matching(runs: Sequence[Run], table: Mapping[str, Any]) -> list[Run]:
 def reports_of(
     runs: Sequence[Run], failed: Sequence[Run], title: str, table: Mapping[str, Any]
 ) -> list[Report]:
-    """Return the reports of a table's runs, the first with the draws of `sweep=tune` and a note on
-    runs that failed.
-    """
+    """Return a table's reports, the first with draws of `sweep=tune` and a note on failures."""
     options = {key: value for key, value in table.items() if key != "where"}
     chosen = [run for run in runs if run.trial is None]
     if not chosen:
-        raise ValueError(f"all {len(runs)} runs are draws of sweep=tune, none of a choice")
+        said = f"all {len(runs)} runs are draws of sweep=tune, none of a choice"
+        raise ValueError(f"{said}: give its command again with resume=true")
     reports = select(chosen, **options, title=title)
     ended = [run for run in (*runs, *failed) if run.reason != RUNNING]
     if draws := [run for run in ended if run.trial is not None]:

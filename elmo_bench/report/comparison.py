@@ -1,6 +1,4 @@
-"""Compare the runs of two systems by the counts of their examples, and correct p for several
-comparisons.
-"""
+"""Compare the runs of two systems by the counts of their examples, and correct p."""
 
 import statistics
 from collections import defaultdict

@@ -1,6 +1,4 @@
-"""Escape users' text (run names, config values) for CSV, Markdown and LaTeX: it is displayed as it
-stands.
-"""
+"""Escape users' text (run names, config values) for CSV, Markdown and LaTeX."""
 
 import re
 

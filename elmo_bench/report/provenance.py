@@ -68,9 +68,7 @@ def _tuning(reports: Sequence[Report]) -> str:
 
 
 def provenance(reports: Sequence[Report], command: str = "") -> Grid:
-    """Return a table of what was run: machines, time, software, data and commands; `command` made
-    the report.
-    """
+    """Return a table of machines, time, software, data and commands; `command` made the report."""
     runs = runs_of(reports)
     trained = [run for run in runs if run.epochs]
     days = sorted({run.finished[:10] for run in runs if run.finished})

@@ -1,6 +1,4 @@
-"""Model selection: ELMo settings are compared on dev, as in Tables 2 and 3 of Peters et al. (2018),
-and only the setting chosen on dev is reported on test.
-"""
+"""Model selection: dev selects an ELMo setting, as in the paper's Tables 2 and 3; it is tested."""
 
 from collections import defaultdict
 from collections.abc import Sequence

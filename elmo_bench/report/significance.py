@@ -160,9 +160,7 @@ def _of_models(ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q 
 
 
 def _scale(*parts: tuple[float, float | int]) -> Scale:
-    """Return the scale of a sum of variances, given with their degrees of freedom, with those of
-    Satterthwaite (1946).
-    """
+    """Return the scale of a sum of variances, with Satterthwaite's (1946) degrees of freedom."""
     total, largest = sum(part for part, _ in parts), max(part for part, _ in parts)
     error = math.sqrt(total)
     if error < ROUNDING:

@@ -1,6 +1,4 @@
-"""Aggregate runs into rows and columns by config keys: mean and standard deviation over seeds, and
-differences to a baseline.
-"""
+"""Runs by config keys in rows and columns: means over seeds, and differences to a baseline."""
 
 import statistics
 from collections import defaultdict
@@ -168,7 +166,7 @@ def report(
     one_of("split", split, SPLITS)
     measured = [run for run in runs if is_measured(run, split)]
     if not measured:
-        other = "; split=dev reports dev" if split == "test" else ""
+        other = "; split=dev reports dev" if split == "test" else "; job=evaluate does so"
         raise ValueError(f"split={split}: none of {len(runs)} runs was evaluated on it{other}")
     rows, columns = _keys(measured, rows, columns)
     groups = grouped(measured, rows, columns)

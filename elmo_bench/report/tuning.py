@@ -173,9 +173,7 @@ def budgets(most: int) -> list[int]:
 
 
 def lines(side: Side, most: int) -> dict[str, str]:
-    """Return what a side has drawn, the settings of its best draw, and the curve, up to so many
-    draws.
-    """
+    """Return what a side has drawn, its best settings, and the curve, up to so many draws."""
     number, best = len(side.draws), side.best[0]
     failed = sum(not is_measured(draw, "dev") for draw in side.draws)
     shown = {

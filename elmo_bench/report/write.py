@@ -1,6 +1,4 @@
-"""Write reports as text, Markdown, LaTeX and CSV (a record a cell), show them in notebooks, and
-write them to files, each in the format of its suffix.
-"""
+"""Write reports as text, Markdown, LaTeX, CSV and notebook HTML; a file's suffix is its format."""
 
 import csv
 import io
@@ -14,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from elmo_bench.files import atomic, begins, check_output, plain
+from elmo_bench.files import atomic, begins, check_output, listed, plain
 from elmo_bench.runs import text
 
 from . import escape
@@ -126,14 +124,12 @@ def _field(value: Any) -> Any:
 
 
 def checked_outputs(output: Any) -> list[Path]:
-    """Return the files of the setting `output`. Raises ValueError for a file of no format, or a
-    file of others.
-    """
+    """Return the files of `output`; ValueError for an unknown format or a file of others."""
     outputs = [Path(path) for path in as_list(output)]
     for path in outputs:
         if path.suffix not in OWN:
-            formats = ", ".join(f"FILE{suffix}" for suffix in OWN)
-            raise ValueError(f"output={path}: the formats are {formats}")
+            formats = listed((f"FILE{suffix}" for suffix in OWN), "or")
+            raise ValueError(f"output={path}: unknown ending; give {formats}")
         check_output("output", path, {}, begins(OWN[path.suffix]))
     return outputs
 

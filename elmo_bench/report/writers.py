@@ -1,6 +1,4 @@
-"""A grid of texts, and its writers for the terminal, in Markdown, HTML and LaTeX; all texts are
-escaped.
-"""
+"""A grid of texts, and its writers for the terminal, Markdown, HTML and LaTeX, which escape."""
 
 from collections.abc import Collection, Iterator
 from functools import cache

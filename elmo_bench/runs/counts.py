@@ -27,9 +27,7 @@ ROUNDING = 1e-12  # a smaller share of the sum of squares is no variance
 
 
 class Counts(NamedTuple):
-    """Rows in the order of the corpus's file, with a hash of each example's sentences and the
-    number of its cluster.
-    """
+    """Rows in the corpus's order, with a hash of each example's sentences and its cluster."""
 
     rows: Float[np.ndarray, "N S M"]
     sentences: UInt[np.ndarray, " N"]
@@ -84,7 +82,8 @@ def read_counts(path: Path, name: str) -> Counts | None:
         or (groups.shape, groups.dtype.kind in "iu") != ((number,), True)
         or not re.fullmatch(r"[A-Za-z][\w -]{0,29}", unit)
     ):
-        raise ValueError(f"{path}: damaged: not the counts per example of a run for {name}")
+        said = f"{path}: damaged: not the counts per example of a run for {name}"
+        raise ValueError(f"{said}; evaluate or train the run again")
     return Counts(rows.astype(np.float64), sentences, groups.astype(np.int64), unit)
 
 

@@ -1,6 +1,4 @@
-"""When two runs are the same: a run's identity is its effective settings and the contents of its
-files.
-"""
+"""When two runs are the same: effective settings and the contents of their files are equal."""
 
 import hashlib
 import json
@@ -37,9 +35,7 @@ NOT_IDENTITY = (
 
 
 def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
-    """Return the identity of a composed config and of files with these hashes: two digests,
-    separated by a hyphen. Runs with equal identities are the same.
-    """
+    """Return a digest of a config and one of its files' hashes: the same for the same run."""
     settings = acting(resolved(cfg)) | {"data.labels": None}  # which all runs once had
     return f"{digest(settings)}-{digest(inputs)}"
 
@@ -78,9 +74,7 @@ def as_baseline(config: MutableMapping[str, Any]) -> None:
 
 
 def reads_apart(config: Mapping[str, Any]) -> bool:
-    """Whether a config asks for the texts of an example in one sequence (`task.joint`), but has no
-    encoder that reads them so, and thus reads them apart.
-    """
+    """Whether `task.joint` asks for texts in one sequence, but the encoder reads them apart."""
     if not config["task"].get("joint"):
         return False
     encoder = None if is_baseline(config) else locate(config["encoder"]["_target_"])

@@ -1,6 +1,4 @@
-"""The processes of a sweep, which all end when the sweep is stopped, and what each has of the
-machine: cores, GPUs and an environment.
-"""
+"""The processes of a sweep, and what each has of the machine: cores, GPUs, an environment."""
 
 import contextlib
 import multiprocessing

@@ -16,9 +16,7 @@ CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that identify the corpu
 
 
 def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str]:
-    """Return the full dotted keys: `encoder` is short for `encoder.name`. Raises ValueError for a
-    key that no run has.
-    """
+    """Return keys in full, such as `encoder.name` for `encoder`; ValueError for an unknown key."""
     known_keys = {key for run in runs for key in run.settings}
     full = [f"{key}.name" if f"{key}.name" in known_keys else key for key in keys]
     if unknown := [key for key in full if key not in known_keys]:
@@ -42,9 +40,7 @@ def is_without_layers(run: Run) -> bool:
 def where(
     runs: Iterable[Run], wanted: Mapping[str, object], *, with_baseline: bool = False
 ) -> list[Run]:
-    """Return the runs that have these settings under dotted keys; `with_baseline` also returns runs
-    without an encoder, whatever the conditions on the encoder and ELMo.
-    """
+    """Return the runs with these settings; `with_baseline` also those without an encoder."""
 
     def agrees(run: Run, key: str) -> bool:
         is_baseline = with_baseline and run.settings.get(ENCODER) == "none"
@@ -105,9 +101,7 @@ def drawn(runs: Iterable[Run]) -> set[str]:
 
 
 def check_files(runs: Iterable[Run], known: Sequence[str]) -> None:
-    """Raise ValueError if runs with equal known keys for task and corpus read different training,
-    dev or test files.
-    """
+    """Raise ValueError if runs of the same task and corpus settings read different files."""
     keys = ["task.name", *(key for key in known if below(key, CORPUS))]
     hashes: dict[tuple[str, Key], dict[Hashable, Run]] = defaultdict(dict)
     for run in runs:

@@ -1,6 +1,4 @@
-"""Read the runs in folders: `result.json`, where every value must have the expected type, and the
-`run.json` of those that have no result.
-"""
+"""Read runs: `result.json`, whose values must have their types, and `run.json` without it."""
 
 import logging
 import math
@@ -161,9 +159,7 @@ TRAINED = {  # a result of job=evaluate has no epochs
 
 
 def flat_mix(mix: Mapping[str, Mix]) -> dict[str, float]:
-    """Name each number of a run's mixes, for curves and data frames: `elmo/input/s0` and so on,
-    `elmo/input/gamma`, `elmo/input/norm0`.
-    """
+    """Name each number of a run's mixes, for data frames: `elmo/input/s0`, `elmo/input/gamma`."""
     figures: dict[str, float] = {}
     for place, learned in mix.items():
         for name, values in (("s", learned["shares"]), ("norm", learned["norms"])):
@@ -309,8 +305,6 @@ def _reason(folder: Path, said: str) -> str:
 
 
 def failure_sentence(error: Path) -> str:
-    """Return the exception at the end of a traceback and the first line of its message; empty if
-    the file has no traceback.
-    """
+    """Return a traceback's exception with the first line of its message; empty without one."""
     raised = RAISED.findall(error.read_text(encoding="utf-8", errors="replace"))
     return raised[-1] if raised else ""

@@ -70,9 +70,7 @@ def code() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Return the commit of the code, with a + if there are uncommitted changes; None outside a
-    checkout.
-    """
+    """Return the code's commit, with a + if it has changes; None outside a checkout."""
     if not IS_CLONE:  # the packages may be installed inside another project's clone
         return None
     command = "git --no-optional-locks describe --always --abbrev=40 --dirty=+ --exclude=*"

@@ -135,9 +135,7 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
 
 
 def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
-    """Return the `last.ckpt` in `run_dir` from which a run with `resume=true` continues, which must
-    have the same identity.
-    """
+    """Return the `last.ckpt` in `run_dir`, of the same identity, that resume=true continues."""
     if not cfg.resume:
         return None
     return last_checkpoint(Path(cfg.run_dir), identity_of(cfg, hash_files(files)))
@@ -156,9 +154,7 @@ def finished(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
-    """Return a folder, in or below some folders, of each run that can continue, by identity: it has
-    a `last.ckpt` and no result.
-    """
+    """Return by identity a folder of each run that can continue: `last.ckpt`, but no result."""
     return {
         run.identity: run.folder
         for run in readable(folders, BEGUN)

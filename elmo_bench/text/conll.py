@@ -87,9 +87,7 @@ def _columns(line: str) -> list[str]:
 
 
 class Sentence(NamedTuple):
-    """The words of a sentence, and all its lines: comments, multiword tokens (such as 3-4) and
-    empty nodes (such as 5.1), too.
-    """
+    """The words of a sentence, and all its lines, also comments, tokens 3-4 and empty nodes 5.1."""
 
     rows: list[Row]
     lines: list[str]
@@ -266,9 +264,7 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
 
 
 def name_spans(sentence: Sequence[Row], path: str | Path) -> list[Span]:
-    """Return the named entities of a sentence, as `bracket_spans` does; a cell may also be `(X)`,
-    or - if it is empty.
-    """
+    """Return a sentence's named entities, as `bracket_spans` does; a cell may be `(X)` or - too."""
     return bracket_spans([_with_star(row) for row in sentence], NAME, path)
 
 

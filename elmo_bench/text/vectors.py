@@ -114,9 +114,7 @@ def _parted(line: bytes, width: int, source: str) -> Vector:
 
 
 def _floats(vectors: Sequence[Vector]) -> np.ndarray:
-    """Convert numbers. Raises ValueError, with file and line, for what is no number, or beyond
-    float32.
-    """
+    """Convert numbers; ValueError, with file and line, for no number or one beyond float32."""
     joined = b" ".join(vector.numbers for vector in vectors)
     try:
         with warnings.catch_warnings():

@@ -71,7 +71,7 @@ class TaskData(pl.LightningDataModule):
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
         for split, path in files.items():
             if not self.examples[split]:
-                raise ValueError(f"{path}: the {split} file has no examples")
+                raise ValueError(f"{path}: the {split} file has no examples; give another")
         if overfit is not None:
             few = draw(self.examples["train"], 1.0, seed)[:overfit]
             self.examples = {"train": few, "dev": few}
@@ -161,9 +161,7 @@ def _stored(store: LayerStore, sentences: Sequence[Sequence[str]]) -> Layers:
 
 
 def draw(examples: Sequence[E], fraction: float, seed: int) -> list[E]:
-    """Return all examples of a random share of the groups; the seed determines the groups and the
-    order of examples.
-    """
+    """Return the examples of a random share of the groups; the seed also sets their order."""
     groups = list(dict.fromkeys(example.group for example in examples))
     kept = set(random.Random(seed).sample(groups, max(1, round(fraction * len(groups)))))
     shuffled = random.Random(seed).sample(examples, len(examples))

@@ -18,9 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def is_first() -> bool:
-    """Whether this is the only process of the run or the first one; if each node was started by
-    hand, the first process of the first node.
-    """
+    """Whether this is the run's first process; of nodes started by hand, the first node's."""
     return not (getattr(rank_zero_only, "rank", 0) or LightningEnvironment().node_rank())
 
 

@@ -144,9 +144,7 @@ class Mean(Metric):
 
 
 class LayerNorms(nn.Module):
-    """The mean norm of each layer that a mix reads, as it is mixed, over the words of dev: the
-    lengths of the vectors that s_j weighs.
-    """
+    """The mean norm of each layer, as a mix reads it, over the words of dev."""
 
     def __init__(self, mixes: nn.ModuleDict) -> None:
         super().__init__()

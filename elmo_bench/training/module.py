@@ -177,9 +177,7 @@ class TaskModule(pl.LightningModule):
         self.metrics[split].reset()
 
     def mix(self) -> dict[str, Mix]:
-        """Return s_j and gamma of each place's mix and, after an evaluation on dev, the mean norm
-        of each layer.
-        """
+        """Return s_j and gamma of each place's mix and, after scoring dev, its layers' norms."""
         return {
             place: {
                 "layers": mix.layers,

@@ -73,9 +73,7 @@ def parameter_groups(
 
 
 def decaying(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Split a parameter group in two: weights with two or more axes, which decay, and all others
-    (norms, biases, the mix), which do not.
-    """
+    """Split a parameter group: weights of two or more axes decay; norms, biases, mix do not."""
     weights = [p for p in group["params"] if p.ndim > 1]
     others = [p for p in group["params"] if p.ndim < 2]
     exempt = {"weight_decay": 0.0, "name": f"{group['name']} without decay"}
@@ -134,9 +132,7 @@ class WeightAverage(Callback):
 
     @torch.no_grad()
     def _swap(self, *_: Any) -> None:
-        """Exchange weights and average by value, since layers hold on to the memory of their
-        weights.
-        """
+        """Exchange weights and average by value: layers hold the memory of their weights."""
         for name, weight in self.weights.items():
             held = weight.clone()
             weight.copy_(self.average[name])

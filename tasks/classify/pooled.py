@@ -53,9 +53,7 @@ class Classifier(nn.Module):
         return self.scores(batch)
 
     def observe(self, examples: Sequence[Example]) -> None:
-        """See the training examples, once, before training: count their labels. Raises ValueError
-        if the head reads another number of texts.
-        """
+        """Count the labels of training, before it; ValueError for another number of texts."""
         self._check(len(examples[0].sentences), examples[0].source)
         if self.is_balanced and self.class_weights is not None:
             counts = Counter(example.gold for example in examples)

@@ -95,9 +95,7 @@ class CorefScores(Counts):
     def count(
         self, predicted: Sequence[Clusters], gold: Sequence[Clusters]
     ) -> Float[Tensor, "N S 4"]:
-        """Return each document's counts for each score: recall's numerator and denominator, then
-        precision's.
-        """
+        """Return by score each document's counts: recall's two numbers, then precision's."""
         rows = [
             [(*score(key, response), *score(response, key)) for score in SCORES.values()]
             for response, key in zip(predicted, gold, strict=True)

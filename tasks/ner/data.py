@@ -122,9 +122,7 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """Read the predicted tags, the last column, from a file written by `write`; raises the errors
-    of `gold_of` and `read`.
-    """
+    """Read predicted tags, a file's last column; raises the errors of `gold_of` and `read`."""
     return gold_of(path, list(read(path)), examples)
 
 

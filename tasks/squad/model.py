@@ -117,9 +117,7 @@ class Span(Reader):
         self.output = Scores(self.backbone.dim, 2)
 
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
-        """Return each token's scores as first and as last token of the answer; -inf outside the
-        paragraph.
-        """
+        """Return each token's scores as the answer's first and last; -inf outside the paragraph."""
         scores = self.output(self.backbone(batch.context)).mT
         return scores.masked_fill(batch.offsets[:, None, :, 1] == 0, -torch.inf)
 

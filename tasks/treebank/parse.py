@@ -124,9 +124,7 @@ class BiaffineParser(nn.Module):
         return scores, self.relations(words, heads)
 
     def loss(self, scores: ArcScores, batch: Batch) -> Float[Tensor, ""]:
-        """Return the negative log-likelihood of heads and of relations to the gold heads, summed
-        over words; the mean over sentences.
-        """
+        """Return the mean negative log-likelihood of sentences, summed over heads and relations."""
         heads = batch.heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, len(self.labels))
         relations = scores[1].gather(2, heads)[:, :, 0]
         losses = [
@@ -168,9 +166,7 @@ def _ends(heads: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
 
 
 def best_tree(scores: Float[np.ndarray, "T N"]) -> list[int]:
-    """Return the heads of the tree with one word below the root and the highest sum of scores; a
-    word's score as its own head does not count.
-    """
+    """Return the heads of the best tree with one word below the root; own heads do not count."""
     square = np.pad(scores.astype(np.float64), ((1, 0), (0, 0)))
     np.fill_diagonal(square, square.max())
     # A second arc from the root costs more than all others together (Zmigrod et al. 2020).

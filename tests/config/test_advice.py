@@ -1,13 +1,18 @@
 """Advice on wrong commands: the nearest setting, the group, the job, the quotation marks."""
 
+import logging
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
-from elmo_bench.config.advice import before, message, settings_of_job
+from elmo_bench.config.advice import before, help_of_job, message
 from elmo_bench.config.check import faults
+from tests.conftest import CONF
 from tests.test_run import run
 
 ROOT = Path(__file__).parents[2]
@@ -36,14 +41,31 @@ def said(arguments: list[str]) -> str:
         ("job=pretrain epochs=3", "there is no setting epochs; did you mean pretrain.epochs=3?"),
         ("finetune.lr=1", "finetune.lr is a setting of finetune=full or finetune=lora"),
         ("encoder=none encoder.dir=/x", ""),
-        ("+my.key=3", "there is no setting my; --help says how to list all settings"),
+        ("+my.key=3", "there is no setting my; job=train --help describes all settings"),
         ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),
         ("bilm=small", "bilm is a setting of job=pretrain: add that to the command"),
         ("+seed=3", "Either remove + prefix: 'seed=3'"),
         ("seed=1,2", "Ambiguous value for argument 'seed=1,2'"),
+        ("task=nerr", "task=nerr, but it must be classify, coref, ner, parse, pos, snli, squad, "),
+        ("task=nerr", "srl or sst5; did you mean task=ner?"),
+        ("encoder=bert", "did you mean encoder=bert_base?"),
+        ("experiment=brt/nr", "experiment=brt/nr, but it must be ewt_parse, ewt_pos, "),
+        ("experiment=brt/nr", "wikigold or wnut17; did you mean experiment=bert/ner?"),
+        ("head=spam", "did you mean head=span? (~head removes the group)"),
+        ("tsk=ner", "there is no setting tsk; did you mean task=ner?"),
+        ("model=bert", "there is no setting model; did you mean encoder=bert?"),
+        ("data.files.valid=x", "did you mean data.files.dev=x?"),
+        ("task.optimizr.lr=1", "did you mean task.optimizer.lr=1?"),
+        ("adapt.btach_size=3", "did you mean adapt.batch_size=3?"),
+        ("hydra.launcher.njobs=2", "did you mean hydra.launcher.n_jobs=2?"),
+        ("+batch_size=1", "there is no setting batch_size; did you mean fit.batch_size=1?"),
+        ("+optimizer.lr=1", "there is no setting optimizer.lr; did you mean task.optimizer.lr=1?"),
+        ("elmo.at=input", "elmo.at=input, but it must be a list: elmo.at=[input]"),
+        ("elmo.mix=x", "it must be 'all', 'top', 'uniform' or 'none', or an integer, or a list"),
+        ("report", "report has no value: write job=report"),
         (
-            "task=net",
-            "Could not find 'task/net'; the options are classify, coref, ner, parse, pos,",
+            "--dryrun",
+            "no such option; settings are KEY=VALUE, without dashes; did you mean --dry-run?",
         ),
         ("vocab.vectors=~/v.txt", "leave: 'vocab.vectors=\"~/v.txt\"'"),
         ("elmo.mix=[0,1", "elmo.mix=[0,1 cannot be read: a list is [a,b]"),
@@ -73,9 +95,42 @@ def test_what_a_sweep_over_options_is_told():
     assert told == "there is no setting batch_size; did you mean fit.batch_size=3?"
 
 
-def test_help_of_a_job():
-    assert "\npredicted: ???" in settings_of_job("score")
-    assert "must be one of archive, cache, card" in settings_of_job("net")
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONF.glob("job/*.yaml")))
+def test_help_of_a_job(name):
+    """It has each setting of the job's file, with its comment, and nothing of Hydra's."""
+    said, text = help_of_job(name), (CONF / "job" / f"{name}.yaml").read_text()
+    for line in text.splitlines():
+        setting, mark, comment = line.partition("# ")
+        if mark and "@package" not in comment:
+            assert comment in said
+            assert setting.removeprefix("  - override /").removeprefix("  - /").rstrip() in said
+    assert not re.search(r"(hydra|job):$|@package|_target_|run_dir: null", said, re.M)
+    assert ("??? stands for" in said) == ("???" in text)
+
+
+def test_without_the_environment():
+    """One line with the command that makes it; `-S` hides all installed packages."""
+    command = [sys.executable, "-S", str(ROOT / "run.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(
+        "python3 -m venv .venv && .venv/bin/pip install -e . && source .venv/bin/activate"
+    )
+
+
+def test_matplotlib_does_not_tell_of_its_fonts():
+    code = "import logging, sys; sys.argv = ['elmo-bench', '--version']; from elmo_bench.cli import main"
+    code += "; main(); print(logging.getLogger('matplotlib.font_manager').getEffectiveLevel())"
+    done = subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT)
+    assert int(done.split()[-1]) == logging.WARNING
+
+
+def test_help_of_jobs_with_settings_of_others():
+    assert "\nbaseline: null " in help_of_job("paper")
+    assert "\nencoder: wiki  " in help_of_job("train")
+    assert "\n  batch_size: ${task.batch_size}  " in help_of_job("train")
+    assert help_of_job("reprot").endswith("score or train; did you mean job=report?")
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")

@@ -55,7 +55,10 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
             "job=predict checkpoint={d}/notes.json input={d}/text.txt output={d}/own.txt",
             "own.txt ex",
         ),
-        ("job=report runs={d}/runs output={d}/o.docx", "output={d}/o.docx: the formats are"),
+        (
+            "job=report runs={d}/runs output={d}/o.docx",
+            "output={d}/o.docx: unknown ending; give FILE.html",
+        ),
         ("job=archive runs={d}/runs output={d}/o.tar.xz", "no finished run"),
         ("job=diff a={d}/runs b={d}/runs", "a={d}/runs: no finished run"),
         ("job=pretrain text=files text.files.train={d}/blank.txt", "contains only blank lines"),

@@ -622,8 +622,8 @@ def test_it_may_be_copied_and_sent(encoders, sentences):
     ("settings", "message"),
     [
         ({"model": None}, r"encoder\.model is empty"),
-        ({"window": 2}, r"encoder\.window=2, but .* 2 special tokens and at most 512"),
-        ({"window": 513}, r"encoder\.window=513, .* at most 512"),
+        ({"window": 2}, r"encoder\.window=2, but this model's must be 3 to 512, with 2 special"),
+        ({"window": 513}, r"encoder\.window=513, .* must be 3 to 512"),
     ],
 )
 def test_settings_that_it_does_not_have(folders, settings, message):

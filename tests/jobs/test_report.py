@@ -206,7 +206,11 @@ def test_runs_that_failed_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("override", "error", "message"),
     [
-        ("output=a.xls", ValueError, r"output=a.xls: the formats are FILE.html, .*FILE.csv"),
+        (
+            "output=a.xls",
+            ValueError,
+            r"output=a.xls: unknown ending; give FILE.html, .* or FILE.csv",
+        ),
         ("output=nowhere/a.html", FileNotFoundError, "output=nowhere/a.html: no such folder"),
         ("runs=nowhere", FileNotFoundError, "runs=nowhere: no such folder"),
     ],

@@ -174,7 +174,7 @@ def test_a_document_of_ones_own(own, tmp_path):
         ("tables.Layers.show=[mean]", r"tables.Layers.show: unknown {'mean'}; use means, diff"),
         ("tables.Layers.command=null", r"tables.Layers.command is missing: give the command"),
         ("tables.claims={command: x}", r"tables.claims: this is the block of the claims"),
-        ("pictures={x.docx: Layers}", r"x.docx: the formats are"),
+        ("pictures={x.docx: Layers}", r"x.docx: unknown ending; give FILE"),
         ("pictures={x.svg: Layer}", r"pictures: no such tables: \['Layer'\]"),
         ("documents={Layer: x.md}", r"documents: no such tables: \['Layer'\]"),
         ("claims.x={source: Table 1, ours: {}}", r"claims.x.theirs: Field required"),

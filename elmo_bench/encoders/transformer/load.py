@@ -90,9 +90,7 @@ def _config(source: Path, where: dict[str, Any]) -> Any:
 
 
 def _tokenizer(source: Path, where: dict[str, Any], size: int) -> Any:
-    """Return a tokenizer with a tokenizer.json, or one that transformers converts to it, of at most
-    `size` subwords.
-    """
+    """Return a fast tokenizer, converted if transformers can, of at most `size` subwords."""
     if source.is_dir() and not any([*source.glob("*token*"), *source.glob("vocab*")]):
         # transformers would invent one that knows no word
         raise ValueError("this folder has no tokenizer.json")

@@ -96,9 +96,7 @@ class Subwords:
     def _numbers(
         self, words: Sequence[str], numbers: dict[str, int], before: str | None
     ) -> Int[np.ndarray, " N"]:
-        """Return the numbers of words. New ones are tokenised alone; they are entries if they have
-        pieces then.
-        """
+        """Return the numbers of words; new ones are tokenised alone, entries if that has pieces."""
         new = {*words}.difference(numbers)
         if new and before is not None and len(self._entries.starts) < MOST:
             numbers.update(dict.fromkeys(new, DOUBT))

@@ -144,9 +144,7 @@ class Transformer(nn.Module):
         return super().__getstate__()
 
     def fingerprint(self) -> str:
-        """Return a sha256 of the weights, the config, the tokenizer and every setting that affects
-        the layers.
-        """
+        """Return a sha256 of weights, config, tokenizer and all settings that affect the layers."""
         sha256 = hashlib.sha256()
         config = {
             key: value for key, value in self.model.config.to_dict().items() if key not in VOLATILE
@@ -321,9 +319,9 @@ def window_size(model: Any, tokenizer: Any, asked: int | None, special: int) -> 
     limits = [n for n in (bound, tokenizer.model_max_length) if n and n < 1e9]
     size = min(limits, default=UNBOUNDED) if asked is None else asked
     if size <= special or (bound and size > bound):
+        most = f"to {bound}" if bound else "or more"
         raise ValueError(
-            f"encoder.window={f'null is {size}' if asked is None else size}, but each window of "
-            f"this model has {special} special tokens and {f'at most {bound}' if bound else 'more'}"
-            " subwords: choose a number in between"
+            f"encoder.window={f'null is {size}' if asked is None else size}, but this model's must "
+            f"be {special + 1} {most}, with {special} special tokens"
         )
     return int(size)

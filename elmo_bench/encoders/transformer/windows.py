@@ -183,9 +183,7 @@ class Windows:
     def _lay_out(
         self, pieces: Sequence[np.ndarray], windows: np.ndarray, rows: int
     ) -> list[np.ndarray]:
-        """Return all fields of `Pieces` but the mask, from each piece's id, word, share and token
-        type.
-        """
+        """Return all fields of `Pieces` but the mask, from each piece's id, word, share, type."""
         size = windows["counts"].sum(1)
         shape = rows, windows["number"].max(initial=-1) + 1, size.max(initial=0)
         # Of each piece of a window: the window, the place there, and the number among all pieces.

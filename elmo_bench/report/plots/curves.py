@@ -1,6 +1,4 @@
-"""Plot figures over a quantity that differs between runs, and over the epochs: every run is a dot,
-the line goes through the means.
-"""
+"""Plot scores over a setting or over epochs: a dot for each run, a line through the means."""
 
 import statistics
 from collections import defaultdict

@@ -15,9 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def picture(reports: Sequence[Report], kind: str) -> bytes:
-    """Return a file, svg or pdf, with the plots of the reports, below their titles if several have
-    one; raises ValueError if there is nothing to draw.
-    """
+    """Return an SVG or PDF file with the plots of the reports; ValueError if there are none."""
     drawn = [
         (report.title, plot)
         for report in reports
@@ -41,9 +39,7 @@ def picture(reports: Sequence[Report], kind: str) -> bytes:
 
 
 def telling(report: Report) -> style.Plot | None:
-    """Return the layers, else a curve over a quantity in the rows, else the comparison; None for a
-    single cell.
-    """
+    """Return the plot of layers, else a curve over the rows, else the comparison; else None."""
     quantities = [key for key in QUANTITIES if key == MIX or key in report.rows]
     curves = (curve(report, key) for key in quantities)
     return next(filter(None, curves), None) or comparison(report)
