@@ -91,7 +91,7 @@ def test_what_is_no_space(text):
         ("job=card", "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"),
         ("budget=0", "budget=0, but it must be greater than or equal to 1"),
         (
-            "experiment=bert/squad",
+            "experiment=bert/squad task.optimizer.lr=1e-4",
             "tune draws rnn.output_dropout=interval(0.0, 0.4), but the model does",
         ),
         (
@@ -102,7 +102,7 @@ def test_what_is_no_space(text):
     ],
 )
 def test_wrong_commands(argument, said):
-    done = run("sweep=tune", "--dry-run", argument)
+    done = run("sweep=tune", "--dry-run", *argument.split())
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr

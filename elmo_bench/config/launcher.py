@@ -302,8 +302,8 @@ def script() -> str:
 class Returned(JobReturn):
     """The outcome of a run for Hydra; of a failed one, its own class would write another line."""
 
-    @property
-    def return_value(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def return_value(self) -> Any:
         if self.status == JobStatus.FAILED:
             raise self._return_value
         return self._return_value

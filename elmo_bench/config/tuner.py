@@ -100,7 +100,7 @@ class Tuner(BasicSweeper):
         named = list[Side]()
         for combination, config in zip(self._split(sides), self._configs(sides), strict=True):
             space = self._space(config)
-            _check_space({key: space[key] for key in space.keys() - overrides}, config)
+            _check_space({k: each for k, each in space.items() if k not in overrides}, config)
             drawn_keys = {key: each for key, each in (space | own).items() if key not in sides}
             named.append(Side([*combination, *recorded], drawn_keys))
         return named

@@ -52,7 +52,7 @@ def _path(value: Any, location: Sequence[str | int]) -> tuple[str, ...]:
 def _words(errors: Sequence[Any]) -> str:
     """Return what a value must be by the errors of all alternatives of its type."""
     messages = [each["msg"].partition(" should ")[2] or each["msg"] for each in errors]
-    said = " or ".join(dict.fromkeys(messages)).replace(" or be ", ", or ")
+    said = ", or ".join(dict.fromkeys(messages)).replace(", or be ", ", or ")
     return re.sub("|".join(WORDS), lambda match: WORDS[match[0]], said)
 
 

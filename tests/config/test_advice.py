@@ -49,7 +49,7 @@ def said(arguments: list[str]) -> str:
         ("task=nerr", "task=nerr, but it must be classify, coref, ner, parse, pos, snli, squad, "),
         ("task=nerr", "srl or sst5; did you mean task=ner?"),
         ("encoder=bert", "did you mean encoder=bert_base?"),
-        ("experiment=brt/nr", "experiment=brt/nr, but it must be ewt_parse, ewt_pos, "),
+        ("experiment=brt/nr", "experiment=brt/nr, but it must be "),
         ("experiment=brt/nr", "wikigold or wnut17; did you mean experiment=bert/ner?"),
         ("head=spam", "did you mean head=span? (~head removes the group)"),
         ("tsk=ner", "there is no setting tsk; did you mean task=ner?"),

@@ -39,13 +39,13 @@ WRONG = [
         "outputs_dir=2024, but it must be a string; quote a name that is a number",
     ),
     ("recipe=foo", "recipe=foo, but it must be cola_classify, finetune_bert"),
-    ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true or false or be 'fallback'"),
+    ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true or false, or 'fallback'"),
     ("elmo.l2=nan", "elmo.l2=nan, but it must be a finite number"),
     # What ended in a traceback.
     ("adapt.lr=word", "adapt.lr=word, but it must be a number"),
     (
         "elmo.mix=1.5",
-        "elmo.mix=1.5, but it must be 'all', 'top', 'uniform' or 'none' or be an inte",
+        "elmo.mix=1.5, but it must be 'all', 'top', 'uniform' or 'none', or an inte",
     ),
     ("rnn.num_layers=0", "rnn.num_layers=0, but it must be greater than or equal to 1"),
     ("tables={x:{where:a}} job=report", "tables.x.where=a, but it must be {KEY:VALUE}"),
@@ -60,7 +60,7 @@ WRONG = [
     ("+trainer.fast_dev_run=true", "trainer.fast_dev_run=true, but it must be false"),
     (
         "trainer.devices=x",
-        "trainer.devices=x, but it must be an integer or be 'auto' or -1 or be a list",
+        "trainer.devices=x, but it must be an integer, or 'auto' or -1, or a list",
     ),
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but the arguments of torch.optim.Adam are"),
