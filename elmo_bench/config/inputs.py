@@ -204,7 +204,7 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     for split in sorted(paths.keys() - {"train"}):
         if "train" in paths and paths[split].samefile(paths["train"]):
             log.warning(
-                "data.files.%s is the training file: its figures say how well the model remembers",
+                "data.files.%s is the training file: its scores say how well the model remembers",
                 split,
             )
     return paths

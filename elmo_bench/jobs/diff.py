@@ -1,4 +1,4 @@
-"""`job=diff`: compare two runs: settings, figures, and the examples on which they differ."""
+"""`job=diff`: compare two runs: settings, scores, and the examples on which they differ."""
 
 import re
 from collections.abc import Sequence

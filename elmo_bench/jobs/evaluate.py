@@ -21,7 +21,7 @@ TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of train
 
 
 def evaluate(cfg: DictConfig) -> dict[str, float]:
-    """Return the figures of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1.
+    """Return the scores of `cfg.checkpoint` on `cfg.split` of `cfg.data`, as fractions of 1.
 
     On the checkpoint's own test file they equal those of its training run, but for the rounding of
     layers in a store of another type than float32: an evaluation runs the encoder.
@@ -72,7 +72,7 @@ def _data(cfg: DictConfig, vocab: Vocab) -> tuple[Path, TaskData]:
 
 
 def _write(cfg: DictConfig, file: Path, module: TaskModule, measured: dict[str, Any]) -> None:
-    """Write `result.json` with the figures of this split and the training run's config, inputs and
+    """Write `result.json` with the scores of this split and the training run's config, inputs and
     parameters, since `module` lacks frozen vectors.
     """
     run = module.content[KEY]["run"]

@@ -24,7 +24,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
 
     The table has each layer's test accuracy and a baseline without vectors. Trained probes also
     have the selectivity, the difference to the accuracy on a control task (Hewitt and Liang 2019).
-    `probe.json` has the figures of each seed, as fractions of 1.
+    `probe.json` has the scores of each seed, as fractions of 1.
 
     Returns the mean accuracies: `pos/baseline`, `pos/0` ...
     Raises ValueError if the files have no property in common, or no sentences.

@@ -11,7 +11,7 @@ from elmo_bench.report.result import print_line
 
 
 def score(cfg: DictConfig) -> dict[str, float]:
-    """Print the figures as one JSON object, in fractions of 1, as the only standard output.
+    """Print the scores as one JSON object, in fractions of 1, as the only standard output.
 
     Raises ValueError for a gold file without examples, and the errors of the task's readers.
     """
@@ -21,7 +21,7 @@ def score(cfg: DictConfig) -> dict[str, float]:
 
 
 def check(cfg: DictConfig) -> dict[str, float]:
-    """Return the figures."""
+    """Return the scores."""
     gold = list(reader(cfg, "test")(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")

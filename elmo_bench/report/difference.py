@@ -1,4 +1,4 @@
-"""Comparison of two runs, A and B: settings, figures, and the examples on which they differ.
+"""Comparison of two runs, A and B: settings, scores, and the examples on which they differ.
 
 Axes: N examples, S scores.
 """
@@ -21,7 +21,7 @@ SIDES = ("A", "B")
 LONG = 300  # characters; longer texts are cut, unless all rows are asked for
 SETTINGS = (
     f"{NOTHING}: not there, or without effect in this run. inputs.*: the hash of a file that the "
-    "run read. Settings that change no figure are left out."
+    "run read. Settings without effect on scores are left out."
 )
 EXAMPLES = (
     "An example's words, with | between its sentences; what is right (gold) and what each run "
@@ -102,7 +102,7 @@ def figures(difference: Difference) -> Grid:
         [key, points(ours[key]), points(theirs[key]), points(theirs[key] - ours[key], signed=True)]
         for key in sorted(keys, key=lambda key: key.count("/") > 1)
     ]
-    return Grid("Figures, percent", ["figure", *SIDES, "B − A"], rows, 1)
+    return Grid("Scores, percent", ["score", *SIDES, "B − A"], rows, 1)
 
 
 def examples(difference: Difference) -> Grid:

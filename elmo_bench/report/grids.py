@@ -1,4 +1,4 @@
-"""A report's tables: means, differences with significance tests, and the paper's figures."""
+"""A report's tables: means, differences with significance tests, and the paper's scores."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,7 +18,8 @@ from .tuning import lines, sides, verdict
 from .writers import Grid, without
 
 MEANS = "percent: mean ± standard deviation (runs)"
-ERRORS, SMALLEST = "errors removed", "smallest found"
+ERRORS, SMALLEST = "relative error reduction", "smallest found"
+ABOUT_ERRORS = "Relative error reduction, percent: the difference / what the baseline lacks to 100."
 ABOUT_TESTS = (
     "The interval goes with p; p (Holm) is corrected for all comparisons of the split, and * marks "
     f"it below {LEVEL}. {PRELIMINARY.capitalize()}: fewer than {FEWEST} runs a side decide "
@@ -86,8 +87,8 @@ def labels_of(report: Report) -> Labels:
         columns=columns_of,
         axes=listed(map(axis, report.columns)),
         base=columns_of.get(report.baseline or (), ""),
-        figure=min(figures) if len(figures) == 1 else "figures",
-        each=f"Figures: {'; '.join(dict.fromkeys(shown))}." if len(figures) > 1 else "",
+        figure=min(figures) if len(figures) == 1 else "scores",
+        each=f"Scores: {'; '.join(dict.fromkeys(shown))}." if len(figures) > 1 else "",
     )
 
 
@@ -175,7 +176,7 @@ def _best_bold(report: Report, grid: Grid) -> Grid:
 
 
 def _caption(report: Report, *sentences: str) -> str:
-    """Return these sentences, what dev has chosen, the figures, and the numbers of examples."""
+    """Return these sentences, what dev selected, the scores, and the numbers of examples."""
     among = report.chosen_among
     chosen = f"Beside the baseline, of up to {among} settings the best one on dev."
     firsts = [(cell.runs[0], cell.size) for cell in report.cells]
@@ -221,7 +222,7 @@ def differences(report: Report) -> Grid:
         "the row is better.",
         ABOUT_TESTS,
         ABOUT_SMALLEST if has_smallest else "",
-        "Errors removed: the difference as a share of what the baseline lacks to 100, percent.",
+        ABOUT_ERRORS,
     )
     what = title(report, f"{MEANS}, and its difference to {labels.base}")
     grid = by_cell(report, rows, ["mean", *TESTED, ERRORS], what, caption)
@@ -275,18 +276,17 @@ def tuning(report: Report) -> Grid:
 
 
 def paper(report: Report) -> Grid:
-    """Return a table of our figures and the paper's, for the settings that the paper reports."""
+    """Return a table of our scores and the paper's, for the settings that the paper reports."""
     cells = [cell for cell in report.cells if cell.published is not None]
-    removed = "Errors removed: the difference to the baseline as a share of what it lacks to 100."
     return by_cell(
         report,
         [(cell, _published(report, cell)) for cell in cells],
         ["here", "paper", f"{ERRORS} here", f"{ERRORS} in the paper", "the paper's corpus"],
         title(report, f"beside {listed(dict.fromkeys(source(cell.runs[0]) for cell in cells))}"),
-        "Percent; the paper's figures are as published: its corpus is named where these runs have "
+        "Percent; the paper's scores are as published: its corpus is named where these runs have "
         "another, or less of it, and its biLM is adapted to the task's text in all tasks but "
         "coreference and SRL. "
-        + " ".join([*[removed] * bool(comparisons_of([report])), labels_of(report).each]),
+        + " ".join([*[ABOUT_ERRORS] * bool(comparisons_of([report])), labels_of(report).each]),
     )
 
 

@@ -17,7 +17,7 @@ FIGURES = {"accuracy": "accuracy", "selectivity": "selectivity", "f1": "span F1"
 FIGURES |= {"code": "description length"}
 NAMED = ("name", "pretrained", "directions")  # settings that form an encoder's name
 CAPTION = (
-    "Percent, mean ± standard deviation over seeds ({}); one figure where no chance is involved. "
+    "Percent, mean ± standard deviation over seeds ({}); one score where no chance is involved. "
     "Layer 0 is the lowest. Baseline: the most frequent label of a word in training (sense of its "
     "lemma). Selectivity: accuracy less that of the same probe on a control task, in which each "
     "word type has a label at random (Hewitt and Liang 2019)."

@@ -1,4 +1,4 @@
-"""Where a report's figures come from: a table of what was run, and a paragraph on how."""
+"""Where a report's scores come from: a table of what was run, and a paragraph on how."""
 
 import shlex
 from collections import Counter, defaultdict
@@ -29,7 +29,7 @@ def runs_of(reports: Iterable[Report]) -> list[Run]:
 
 
 def methods(reports: Sequence[Report]) -> str:
-    """Return a paragraph on methods for a paper."""
+    """Return a Methods paragraph, ready to paste into a paper."""
     runs = runs_of(reports)
     titles = task_titles(runs)
     cells = {frozenset(r.folder for r in cell.runs) for each in reports for cell in each.cells}
@@ -46,7 +46,7 @@ def methods(reports: Sequence[Report]) -> str:
     return (
         f"We train models of {listed(tasks)}: {counted_noun(len(runs), 'run')} of "
         f"{counted_noun(len(cells), 'setting')}, with seed{'s' * (len(seeds) > 1)} "
-        f"{listed(map(str, seeds))}. Figures are {listed(figures)}, means over runs with their "
+        f"{listed(map(str, seeds))}. Scores are {listed(figures)}, means over runs with their "
         "standard deviation. Of each run the epoch that is best on dev is measured."
         f"{_tuning(reports)}{TESTS * is_tested}{''.join(notes)}"
     )
@@ -86,7 +86,7 @@ def provenance(reports: Sequence[Report], command: str = "") -> Grid:
         *(("command", line) for line in commands(runs)),
     ]
     filled = [[label, text] for label, text in rows if text]
-    return Grid("where the figures come from", ["what", "which"], filled, 1)
+    return Grid("where the scores come from", ["what", "which"], filled, 1)
 
 
 def _spaces(reports: Sequence[Report]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Print a run's figures as tables on the terminal."""
+"""Print a run's scores as tables on the terminal."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from .writers import Grid, Terminal
 
 
 def print_result(result: Result, cfg: DictConfig) -> None:
-    """Print the test figures (dev figures if there are none), the mix weights and the time."""
+    """Print the test scores (dev scores if there are none), the mix weights and the time."""
     split = "test" if any(key.startswith("test/") for key in result.metrics) else "dev"
     system = f"{result.task} on {cfg.data.name}, encoder={cfg.encoder.name}, seed {result.seed}"
     print_metrics(result.metrics, split, f"{system}: {split}")
@@ -33,7 +33,7 @@ def print_line(line: str) -> None:
 
 
 def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
-    """Print a table of a split's figures in percent: a row for each type, and one for all."""
+    """Print a table of a split's scores in percent: a row for each type, and one for all."""
     groups: dict[str, dict[str, str]] = defaultdict(dict)
     for name, value in metrics.items():
         if name.startswith(f"{split}/"):

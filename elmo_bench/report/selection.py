@@ -24,9 +24,9 @@ def select(
     **options: Any,
 ) -> list[Report]:
     """Return the report of a split or, if `split` is None and the runs differ in settings of ELMo,
-    one of all settings on dev, and one of the baseline and the setting chosen on dev, on test.
+    one of all settings on dev, and one of the baseline and the setting selected on dev, on test.
 
-    Runs without dev figures are compared on test. `options` holds further arguments of `report`.
+    Runs without dev scores are compared on test. `options` holds further arguments of `report`.
     """
     if split or not _is_search(runs) or not any(is_measured(run, "dev") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]
@@ -61,7 +61,7 @@ def _is_search(runs: Sequence[Run]) -> bool:
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
-    """Group the cells of a row that differ in settings of ELMo alone: dev chooses one of each."""
+    """Group the cells of a row that differ only in settings of ELMo: dev selects one of each."""
     groups: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         if cell.column != report.baseline and not is_without_layers(cell.runs[0]):

@@ -72,7 +72,7 @@ def latex(reports: Sequence[Report]) -> str:
 
 
 def records(report: Report) -> list[dict[str, Any]]:
-    """Return a flat record for each cell, all with the same keys; figures are fractions of 1."""
+    """Return a flat record for each cell, all with the same keys; scores are fractions of 1."""
     return [
         ({"table": report.title} if report.title else {})
         | dict(zip(report.keys, map(text, cell.key), strict=True))
@@ -167,7 +167,7 @@ class Tables:
     reports: Sequence[Report]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a flat record for each cell of the tables; figures are fractions of 1.
+        """Return a flat record for each cell of the tables; scores are fractions of 1.
 
         The keys are those of FILE.csv, which docs/statistics.md explains.
         """

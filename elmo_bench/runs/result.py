@@ -50,7 +50,7 @@ def write_result(
     for name, value in result.metrics.items():
         if not math.isfinite(value):
             raise FloatingPointError(
-                f"{name} is {value}, but a figure in {ENDED} must be finite: see the metric's code"
+                f"{name} is {value}, but a score in {ENDED} must be finite: see the metric's code"
             )
     content = dataclasses.asdict(result) | {
         "choices": dict(choices or {}),

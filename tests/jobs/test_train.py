@@ -76,7 +76,7 @@ def test_dev_that_is_the_training_file_and_a_long_pass_over_it(tiny, tmp_path, c
     same = f"data.files.dev={tmp_path}/train.txt"
     with caplog.at_level(logging.INFO):
         train(tiny(*corpus(tmp_path), same, "encoder=none", "fit.max_epochs=1"))
-    assert "data.files.dev is the training file: its figures say how well" in caplog.text
+    assert "data.files.dev is the training file: its scores say how well" in caplog.text
     said = "epoch 1 of at most 1, batch: 1 of ", "dev, batch: 1 so far", "test, batch: 1 so far"
     assert all(line in caplog.text for line in said)
 

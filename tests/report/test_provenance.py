@@ -67,7 +67,7 @@ def test_where_the_figures_come_from(compared):
     ]
     assert methods([compared]).startswith(
         "We train models of NER (wikigold): 10 runs of 2 settings, with seeds 1, 2, 3, 4 and 5. "
-        "Figures are test entity F1, means"
+        "Scores are test entity F1, means"
     )
     assert "tested by a two-sided t-test" in methods([compared])
     assert methods([compared]) in markdown([compared])

@@ -173,7 +173,7 @@ def test_the_mean_over_corpora(tmp_path):
     result(tmp_path / "d", 0.5, data_name="d", task_monitor="recall", elmo_mix="all")
     found = report(collect([tmp_path]), ["data"], ["elmo.mix"])
     assert sorted(tables(found)["means"].rows[-1][1:])[1] == "–"  # a corpus lacks the column
-    figures = "Figures: ner (a) F1; ner (b) F1; ner (c) F1; ner (d) recall."
+    figures = "Scores: ner (a) F1; ner (b) F1; ner (c) F1; ner (d) recall."
     assert figures in " ".join(text(found).split())
 
 
@@ -299,7 +299,7 @@ def test_published_figures(compared):
         "all": 0.9222,
         "top": None,
     }
-    ours, theirs = "errors removed here", "errors removed in the paper"
+    ours, theirs = "relative error reduction here", "relative error reduction in the paper"
     grid = tables(compared)["paper"]
     assert grid.heads == ["encoder and layers", "here", "paper", ours, theirs]
     assert [row[0] for row in grid.rows] == ["no encoder", "mini, all layers"]
@@ -563,8 +563,8 @@ def test_figures_and_examples_are_said(compared, tmp_path):
     result(tmp_path / "other", 1.0, 1, np.ones(30), **about)
     for rows, columns in ((["encoder", "elmo.mix"], ["task"]), (["task"], ["encoder", "elmo.mix"])):
         grid = tables(report(collect([tmp_path]), rows, columns))["means"]
-        assert grid.title.startswith("Test figures, percent")
-        assert "Figures: ner F1; srl argument F1." in grid.caption
+        assert grid.title.startswith("Test scores, percent")
+        assert "Scores: ner F1; srl argument F1." in grid.caption
         assert "Test examples: conll2003 100; ontonotes5 30." in grid.caption
 
 

@@ -11,7 +11,7 @@ FIGURES = [
     ["63.23 ± 2.64 (3)", "−0.24", "−5.79 to +5.30", "1.000", "−0.67"],
     ["64.08 ± 4.47 (3)", "+10.61", "−8.03 to +19.25", "<0.001*", "14.93"],
 ]
-HEADS = ["mean", "difference", "95 % interval", "p (Holm)", "errors removed"]
+HEADS = ["mean", "difference", "95 % interval", "p (Holm)", "relative error reduction"]
 
 
 def grid(*names, heads=("task", "share of the training set", "encoder and layers")):
@@ -20,8 +20,8 @@ def grid(*names, heads=("task", "share of the training set", "encoder and layers
     return Grid("title", [*heads[:left], *HEADS], rows, left, "A caption. " * 20, {(1, left)})
 
 
-TWO = [("NER", "100 %", way) for way in ("no encoder", "books, backward alone")]
-TWO += [("SRL", "10 %", way) for way in ("no encoder", "books, backward alone")]
+TWO = [("NER", "100 %", way) for way in ("no encoder", "books, backward only")]
+TWO += [("SRL", "10 %", way) for way in ("no encoder", "books, backward only")]
 ONE = [("NER", "100 %", "no encoder"), ("SRL", "10 %", "books, layers 0, 1 and 2")]
 LONG = [("a" * 90,), ("漢" * 90,)]
 
@@ -56,11 +56,11 @@ def test_a_row_stands_in_a_line_or_in_a_list(names):
 
 
 def test_a_column_is_spared_first():
-    shown = grid(*ONE)._replace(spare=("errors removed", "p (Holm)"))
+    shown = grid(*ONE)._replace(spare=("relative error reduction", "p (Holm)"))
     found = " ".join("\n".join(lines(shown, 80)).split())
     assert "14.93" not in found
     assert "<0.001*" in found
-    assert "Left out of 80 columns: errors removed." in found
+    assert "Left out of 80 columns: relative error reduction." in found
     assert "14.93" in "\n".join(lines(shown, 120))
 
 

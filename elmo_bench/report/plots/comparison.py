@@ -15,7 +15,7 @@ MEAN: style.Look = {"color": style.INK, "linestyle": "none", "mew": 1.4, "ms": 9
 LONG = 3  # an interval is shown up to so many times the largest difference
 READING = (
     "Left: runs (dots) and their mean (bar). Right: difference of the means to {} and its 95 % "
-    "interval for new examples and new seeds (for new examples alone where there is a single "
+    "interval for new examples and new seeds (for new examples only where there is a single "
     "run); filled where p (Holm) is below {:g}. A line that reaches an edge goes on."
 )
 

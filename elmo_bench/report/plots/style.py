@@ -126,11 +126,11 @@ def percent_axis(axis: Axis) -> None:
 
 
 def figure_title(report: Report, cells: Iterable[Cell], split: str = "") -> str:
-    """Return what the figures of cells are, such as "test entity F1"; of several metrics, "test
-    figure".
+    """Return what the scores of cells are, such as "test entity F1"; of several metrics, "test
+    score".
     """
     titles = {metric_title(run, report.metric) for cell in cells for run in cell.runs}
-    return f"{split or report.split} {min(titles) if len(titles) == 1 else 'figure'}"
+    return f"{split or report.split} {min(titles) if len(titles) == 1 else 'score'}"
 
 
 def row_titles(report: Report) -> dict[Key, str]:
