@@ -19,7 +19,9 @@ from .writers import Grid, without
 
 MEANS = "percent: mean ± standard deviation (runs)"
 ERRORS, SMALLEST = "relative error reduction", "smallest found"
-ABOUT_ERRORS = "Relative error reduction, percent: the difference / what the baseline lacks to 100."
+ABOUT_ERRORS = (
+    "Relative error reduction, percent: the difference as a share of 100 minus the baseline."
+)
 ABOUT_TESTS = (
     "The interval goes with p; p (Holm) is corrected for all comparisons of the split, and * marks "
     f"it below {LEVEL}. {PRELIMINARY.capitalize()}: fewer than {FEWEST} runs a side decide "
