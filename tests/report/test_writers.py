@@ -11,7 +11,7 @@ FIGURES = [
     ["63.23 ± 2.64 (3)", "−0.24", "−5.79 to +5.30", "1.000", "−0.67"],
     ["64.08 ± 4.47 (3)", "+10.61", "−8.03 to +19.25", "<0.001*", "14.93"],
 ]
-HEADS = ["mean", "difference", "95 % interval", "p (Holm)", "relative error reduction"]
+HEADS = ["mean", "difference", "95 % interval", "p (Holm)", "error reduction"]
 
 
 def grid(*names, heads=("task", "share of the training set", "encoder and layers")):
@@ -56,11 +56,11 @@ def test_a_row_stands_in_a_line_or_in_a_list(names):
 
 
 def test_a_column_is_spared_first():
-    shown = grid(*ONE)._replace(spare=("relative error reduction", "p (Holm)"))
+    shown = grid(*ONE)._replace(spare=("error reduction", "p (Holm)"))
     found = " ".join("\n".join(lines(shown, 80)).split())
     assert "14.93" not in found
     assert "<0.001*" in found
-    assert "Left out of 80 columns: relative error reduction." in found
+    assert "Left out of 80 columns: error reduction." in found
     assert "14.93" in "\n".join(lines(shown, 120))
 
 
