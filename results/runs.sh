@@ -64,10 +64,7 @@ train() { # TABLE ARGUMENTS...
         each wikigold encoder=wiki finetune=full "$@" ;;
     series) # the second series, results/plan.md
         seeds=11,12,13,14,15
-        average="+task.callbacks=[{_target_:elmo_bench.training.optim.WeightAverage,decay:"
-        sides wikigold "${average}0.998}]" "$@"
-        sides sst "${average}0.999}]" "$@"
-        sides "snli ewt_propbank" "$@"
+        sides "wikigold_average sst_average snli ewt_propbank" "$@"
         sides classify data=cola,mrpc,rte "$@"
         sides "ewt_parse wnut17 ontogum squad" "$@" ;;
     *) echo "$table: no such table" >&2; exit 2 ;;

@@ -99,7 +99,9 @@ def test_an_experiment_is_a_whole_setting(corpus):
     cfg = composed(f"experiment={corpus}")
     data = "ud" if "treebank" in cfg.data else cfg.data.name.removesuffix("_subset")
     task = composed(f"task={cfg.task.name}", f"data={data}", "~recipe")
-    assert keys(cfg) - keys(task) <= {"published", "published.table", "task.elmo.norm"}
+    assert keys(cfg) - keys(task) <= {
+        *("published", "published.table", "task.elmo.norm", "task.callbacks")
+    }
     assert keys(task) <= keys(cfg)
     assert cfg.fit.max_epochs <= task.fit.max_epochs
     assert faults(cfg) == []
