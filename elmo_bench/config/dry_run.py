@@ -109,12 +109,15 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         return
     size = tokens * len(layers) * row_bytes(dim, cfg.store.dtype)
     kept = counted_noun(len(layers), "layer")
-    said = f"layer store: {tokens:,} tokens x {kept} x {dim} x {cfg.store.dtype} = {size / 1e9:.2f}"
+    place = "memory" if cfg.store.mode == "memory" else "disk"
+    yield (
+        f"layer store: {size / 1e9:.2f} GB of {place} ({tokens:,} tokens x {kept} x {dim} x "
+        f"{cfg.store.dtype})"
+    )
     if cfg.store.mode == "memory":
         if cfg.dry_run != DOWNLOAD:
             check_room(size, torch.device(hardware.device(cfg)), build.max_bytes(cfg))
-        yield f"{said} GB of memory"
         return
     folder = Path(cfg.cache_dir).expanduser().absolute()
     there = next(each for each in (folder, *folder.parents) if each.exists())
-    yield f"{said} GB; {shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"
+    yield f"{shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"

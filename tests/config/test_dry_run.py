@@ -109,6 +109,14 @@ def test_what_was_not_read_is_said(folder, command, said):
     assert f"{said}: not here; a run downloads it" in dry_run(folder, command)
 
 
+@pytest.mark.parametrize(("mode", "place"), [("auto", "disk"), ("memory", "memory")])
+def test_room_for_layers_is_a_short_line(folder, mode, place):
+    told = dry_run(folder, f"data.size=2 encoder=mini store.mode={mode} elmo.mix=top trainer=cpu")
+    size = r"^layer store: 0\.00 GB of {} \([\d,]+ tokens x 1 layer x 128 x float32\)$"
+    assert re.search(size.format(place), told, re.M)
+    assert (" GB are free at /" in told) == (place == "disk")
+
+
 @pytest.mark.parametrize(
     "command",
     [
