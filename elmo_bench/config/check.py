@@ -303,7 +303,7 @@ def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
 def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
     """Yield what is wrong with several settings together, when each is right."""
     task, encoder, embed = (config[key] for key in ("task", "encoder", "embed"))
-    # Schedules read `fit.max_epochs` alone.
+    # Schedules read only `fit.max_epochs`.
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])
         yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"

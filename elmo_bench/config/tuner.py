@@ -1,5 +1,5 @@
 """`sweep=tune`: every side of a comparison gets the same number of random draws of settings
-(Bergstra and Bengio 2012), dev chooses one draw of each, and only its runs with fresh seeds are
+(Bergstra and Bengio 2012), dev selects one draw of each, and only its runs with fresh seeds are
 tested. `elmo_bench/report/tuning.py` reports what the draws say.
 """
 

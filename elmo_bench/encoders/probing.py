@@ -226,7 +226,7 @@ def measure_senses(train: Text, test: Text) -> dict[str, Any]:
 
     Nothing is trained, so there are no seeds. There is no control task: with a random sense for
     each word form, any vectors would be right for lemmas with a single form. The baseline is the
-    most frequent sense of a lemma in training: how far the lemma alone gets. New lemmas get the
+    most frequent sense of a lemma in training: how far only the lemma gets. New lemmas get the
     sense number that is most frequent overall.
     """
     known, new = (labelled(text.sentences, "sense") for text in (train, test))

@@ -28,7 +28,7 @@ OWN = (ARCHIVE, *REPORTS)
 class CardLauncher(ProcessLauncher):
     """Extends a sweep over tasks and seeds by the layers, unless the command sets `elmo.mix`.
 
-    The choices are no encoder, the learned mix of its layers, and each layer alone.
+    The choices are no encoder, the learned mix of its layers, and each single layer.
     """
 
     def launch(

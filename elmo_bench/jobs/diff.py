@@ -109,7 +109,7 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     path, digest = inputs.corpus(config, [cfg.split])[cfg.split], f"data.{cfg.split}"
     if runs[0].inputs.get(digest) not in (None, hash_files({digest: path})[digest]):
         raise ValueError(f"{path} is not the file that a={runs[0].folder} was evaluated on")
-    read_as = "test" if cfg.split == "train" else cfg.split  # job=evaluate alone measures train
+    read_as = "test" if cfg.split == "train" else cfg.split  # only job=evaluate measures train
     examples = list(reader(config, read_as, cfg.split)(path))
     numbers = [number_of(texts_of(example.sentences)) for example in examples]
     if numbers != counts.sentences.tolist():

@@ -161,7 +161,7 @@ class _Run:
         save_softmax(self.trainer.model, self.out)
 
     def _save(self) -> None:
-        """Write last.ckpt; before the first figure on dev, save the model too."""
+        """Write last.ckpt; before the first score on dev, save the model too."""
         if math.isinf(self.best):
             self._keep()
         own = {key: getattr(self, key) for key in ("best", "seconds", "identity")}
@@ -222,6 +222,6 @@ def write_card(cfg: DictConfig, run: _Run) -> None:
     card = (
         f"# {kind} of elmo-bench\n\n| | |\n|---|---|\n{table}\n\n"
         "Sizes are in `options.json`, in the form that every reader of ELMo knows. "
-        "`softmax.safetensors` and\n`vocabulary.txt` are for predicting words alone.\n"
+        "`softmax.safetensors` and\n`vocabulary.txt` are only for predicting words.\n"
     )
     write_text(run.out / "README.md", card)

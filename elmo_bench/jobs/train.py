@@ -162,7 +162,7 @@ def _content(
 def _measure(
     cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
 ) -> dict[str, float]:
-    """Return and log the best epoch's figures on dev (`dev/...`) and test (`test/...`).
+    """Return and log the best epoch's scores on dev (`dev/...`) and test (`test/...`).
 
     Writes the counts of each split, and the predictions for test (for dev without a test file). A
     draw of sweep=tune is not tested.
@@ -174,7 +174,7 @@ def _measure(
             "trainer.max_steps or fit.max_epochs, or lower trainer.val_check_interval or "
             "trainer.check_val_every_n_epoch"
         )
-    # Loggers must not add the best epoch's figures on dev to the curve.
+    # Loggers must not add the best epoch's scores on dev to the curve.
     loggers, trainer.loggers = trainer.loggers, []
     is_tested = "test" in data.examples and cfg.get("trial") is None
     splits = ["dev", "test"] if is_tested else ["dev"]

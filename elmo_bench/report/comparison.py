@@ -67,7 +67,7 @@ def metric_of(run: Run, metric: str | None) -> str:
 
 
 def figure_of(run: Run, metric: str | None, split: str) -> float:
-    """Return a run's figure, a fraction of 1; raises ValueError if it has none of that name."""
+    """Return a run's score, a fraction of 1; raises ValueError if it has none of that name."""
     prefix = f"{split}/"
     if (name := f"{prefix}{metric_of(run, metric)}") in run.metrics:
         return run.metrics[name]
@@ -82,7 +82,7 @@ def examples_of(run: Run, metric: str | None, split: str) -> Counts | None:
     """Return a run's counts, sorted by sentence, so that the order of the file does not matter, and
     with clusters numbered in the order of their first examples; None if it has none of the metric.
 
-    Raises ValueError if the run's figure is not that of its counts.
+    Raises ValueError if the run's score is not that of its counts.
     """
     name = metric_of(run, metric)
     counts = read_counts(run.folder / "counts" / f"{split}.npz", name)

@@ -1,4 +1,4 @@
-"""The papers' figures, from `published.yaml`, and the runs that they may be compared with: of ELMo,
+"""The papers' scores, from `published.yaml`, and the runs that they may be compared with: of ELMo,
 and of BERT as in its own paper.
 """
 
@@ -51,7 +51,7 @@ def paper_corpus(run: Run) -> str:
 
 
 def published(run: Run, metric: str, split: str, name: str | None = None) -> float | None:
-    """Return the paper's figure for a run's setting, a fraction of 1, or None if it has none.
+    """Return the paper's score for a run's setting, a fraction of 1, or None if it has none.
 
     It comes from the table `name`, whatever the run reads, or else from the first table that has
     one, and only for runs on the paper's corpus, on as much of it.
@@ -61,7 +61,7 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     if name is None and not is_of_the_paper(run):
         return None
     if str(run.settings.get("rnn._target_")).endswith(".Identity"):
-        return None  # the paper has no figures for a linear head
+        return None  # the paper has no scores for a linear head
     if not is_without_layers(run) and not _has_all(run, _content()["settings"]):
         return None
     every = [each for each in _content()["tables"] if _reads_as_much(run, each)]
@@ -71,7 +71,7 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
 
 
 def source(run: Run) -> str:
-    """Return the paper that has a figure for a run."""
+    """Return the paper that has a score for a run."""
     return "Devlin et al. (2019)" if _row_of_bert(run) else "Peters et al. (2018)"
 
 

@@ -131,7 +131,7 @@ def unpaired_scales(
     ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q C S M"]
 ) -> tuple[Scale, Scale, Scale]:
     """Return the scale of all variances if each system has its own seeds, that without the
-    examples', and Welch's over the runs alone.
+    examples', and Welch's over the runs only.
 
     The variance between a system's runs cannot be below the noise of their predictions on the
     examples, which the jackknife estimates more precisely: few runs are often closer together than

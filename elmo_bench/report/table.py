@@ -46,14 +46,14 @@ NAMED = 3  # a note names up to so many cells, and counts the others
 
 @dataclass(frozen=True)
 class Cell:
-    """The runs of a row and column, one for each seed; figures are fractions of 1."""
+    """The runs of a row and column, one for each seed; scores are fractions of 1."""
 
     row: Key
     column: Key
     runs: list[Run]
     figures: tuple[float, ...]  # one for each run
     size: str = ""  # the number of examples, such as "170 in 18 documents", if it is known
-    published: float | None = None  # the paper's figure for this setting, on the paper's data
+    published: float | None = None  # the paper's score for this setting, on the paper's data
     comparison: Comparison | None = None
 
     @property
@@ -160,7 +160,7 @@ def report(
     has the setting.
 
     Raises ValueError for an unknown split, key, metric or baseline, if no run has the split, for
-    runs of a cell that differ in more than their seed, and for a figure that its counts do not
+    runs of a cell that differ in more than their seed, and for a score that its counts do not
     give.
     """
     one_of("split", split, SPLITS)
@@ -201,7 +201,7 @@ def _overlaps(report: Report) -> list[str]:
 
 
 def is_measured(run: Run, split: str) -> bool:
-    """Whether a run has figures on a split."""
+    """Whether a run has scores on a split."""
     return any(key.startswith(f"{split}/") for key in run.metrics)
 
 

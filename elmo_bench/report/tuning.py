@@ -122,7 +122,7 @@ def sides(report: Report) -> dict[Key, dict[Key, Side]]:
 
 
 def side(draws: Sequence[Run]) -> Side:
-    """Return a side; raises ValueError for a draw with other scores on dev alone."""
+    """Return a side; raises ValueError for a draw with only other scores on dev."""
     ordered = sorted(draws, key=lambda draw: draw.trial or 0)
     measured = {d: figure_of(d, None, "dev") for d in ordered if is_measured(d, "dev")}
     counts = [examples_of(draw, None, "dev") for draw in [*measured][:1]]

@@ -24,7 +24,7 @@ from .identity import ELSEWHERE, below
 from .read import BEGUN, ENDED, Run, text
 
 OVERRIDES = Path(".hydra") / "overrides.yaml"  # in a run's folder
-# Settings without effect on figures: locations, and display of progress.
+# Settings without effect on scores: locations, and display of progress.
 NO_EFFECT = (*ELSEWHERE, "hydra", "trainer.enable_progress_bar", "fit.save_minutes")
 # Config keys with locations on a run's machine. Other paths keep their file names.
 WHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "out", "checkpoint")
@@ -210,7 +210,7 @@ def portable_overrides(overrides: Iterable[str]) -> list[str]:
 
 
 def overrides(path: Path) -> list[str]:
-    """Return a run's overrides, without settings that do not affect figures; [] without a file.
+    """Return a run's overrides, without settings that do not affect scores; [] without a file.
 
     Raises ValueError if the file is not a list of texts.
     """

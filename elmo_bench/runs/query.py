@@ -8,7 +8,7 @@ from .read import FILES, INPUTS, Run, frozen, text
 
 Key = tuple[Hashable, ...]  # values of settings
 NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
-# Keys that may differ between runs of an experiment, besides those without effect on figures.
+# Keys that may differ between runs of an experiment, besides those without effect on scores.
 WITHIN = ("seed", "trial", "job", "split", "encoder._target_", "inputs.checkpoint")
 ENCODER, MIX = "encoder.name", "elmo.mix"
 NAMES = ("task.name", "data.name", ENCODER)
@@ -65,7 +65,7 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
     """Return the further config keys, the task first, that distinguish runs beyond their seed.
 
     A key that follows from those before it (a task's batch size, given the task) is left out, and
-    so is one that dev has chosen among draws: the space distinguishes such runs. The last keys are
+    so is one that dev selected among draws: the space distinguishes such runs. The last keys are
     hashes of the files that the runs read, such as `inputs.data.train`.
     """
 

@@ -113,7 +113,7 @@ class Run:
 
     @cached_property
     def acting(self) -> set[str]:
-        """The keys of `settings` that affect figures, and the spaces of those that were drawn."""
+        """The keys of `settings` that affect scores, and the spaces of those that were drawn."""
         return {*acting(self._measured), *self._hashes, *(FILES.keys() & self.settings.keys())}
 
     @cached_property

@@ -21,7 +21,7 @@ def in_training(splits: Splits) -> Counts:
 def in_text(splits: Splits, text: Iterable[Sequence[str]]) -> tuple[Counts, Counts]:
     """Count the examples whose sentences are all among those of a text, and the examples of which a
     sentence has `WORDS` words in a row that a sentence of the text has. The text is read once, and
-    memory is for the examples alone.
+    only the examples are in memory.
     """
     others = [part for split, part in splits.items() if split != "train"]
     own = {tuple(each) for part in others for example in part for each in example}

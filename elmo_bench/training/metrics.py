@@ -233,7 +233,7 @@ class Classification(Accuracy):
 
     def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
         """Return the numbers of each example for all scores but the precision and recall of labels;
-        for `accuracy` alone if the examples times labels are more than CELLS.
+        only for `accuracy` if the examples times labels are more than CELLS.
         """
         counts = self.count(predicted, gold)
         few = counts[..., 0].numel() <= CELLS

@@ -76,7 +76,7 @@ def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
 def device_name(module: TaskModule) -> str:
     """Return the name of the GPU, or of the processor with its instruction set and threads.
 
-    On a CPU, these decide which kernels torch takes, and so the last digits of all figures.
+    On a CPU, these decide which kernels torch takes, and so the last digits of all scores.
     """
     if module.device.type != "cpu":
         return torch.cuda.get_device_name()

@@ -77,7 +77,7 @@ class StepCheckpoint(Callback):
         self.batches = 0  # batches of this epoch that training has done
         self.written = 0.0
         self.random: dict[str, Any] | None = None  # random state to restore
-        self.figures: dict[str, torch.Tensor] = {}  # last figures on dev, to restore
+        self.figures: dict[str, torch.Tensor] = {}  # last scores on dev, to restore
         self.has_begun = False  # whether all of a checkpoint is restored
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -76,7 +76,7 @@ class Batch(NamedTuple):
 def read(path: Path) -> Iterator[Example]:
     """Yield an example for each predicate, and one, all O, for a sentence without predicates.
 
-    As in AllenNLP's reader of OntoNotes, an argument column of `*` alone is no predicate. Raises
+    As in AllenNLP's reader of OntoNotes, an argument column of only `*` is no predicate. Raises
     ValueError, with file and line, for a violation of the format, and for arguments without `(V*`.
     """
     for document in read_documents(path):

@@ -42,7 +42,7 @@ def load(
     where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
     config = _config(source, where)
     tokenizer = _tokenizer(source, where, config.vocab_size)
-    # Of T5 and the like the encoder alone, which may also be all that the folder has.
+    # Of T5 and the like only the encoder, which may also be all that the folder has.
     encoders = transformers.AutoModelForTextEncoding
     is_encoder = type(config) in encoders._model_mapping
     auto: Any = encoders if is_encoder else transformers.AutoModel
