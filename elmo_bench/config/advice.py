@@ -27,9 +27,8 @@ ELSEWHERE |= dict.fromkeys(("valid", "validation", "val"), "dev")
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 NO_OPTION = re.compile(r"Could not find '([^']+)'\s+Available options in [^\n]+((?:\n\t.+)*)")
-ENTRY = re.compile(
-    r"(?:  - (?:optional |override )*/?)?([\w/]+):"
-)  # of a YAML or its defaults list
+# A key of a YAML, or a group in its defaults list.
+ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
 
 
 def before(arguments: Sequence[str]) -> list[str]:

@@ -334,7 +334,7 @@ def most_frequent(
 
 
 def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, Any]:
-    """Return a control task: a random label for each word type (Hewitt and Liang 2019)."""
+    """Return a control task (Hewitt and Liang 2019): a random one of the labels per word type."""
     types = sorted(set(words))
     numbers = np.random.default_rng(seed).integers(len(labels), size=len(types))
     return {word: labels[number] for word, number in zip(types, numbers, strict=True)}

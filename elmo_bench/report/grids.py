@@ -232,7 +232,9 @@ def differences(report: Report) -> Grid:
 
 
 def average(report: Report) -> list[str]:
-    """Return each column's mean over the corpora that tested the same models; "–" elsewhere."""
+    """Return the mean of each column over corpora, those on which the same models were tested as
+    one; "–" where a corpus lacks it.
+    """
     by_training: dict[Hashable, list[Mapping[Key, Cell]]] = defaultdict(list)
     for cells in report.by_row.values():
         run = next(iter(cells.values())).runs[0]

@@ -208,7 +208,7 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """Read answers by question id; ValueError, with file, for a missing or unknown id or text."""
+    """Read answers by question id; ValueError, with file, for missing or unknown ids or no text."""
     answers = read_json(path, max_bytes=MAX_BYTES)  # question id -> answer
     ids = {example.identity: None for example in examples}
     missing, unknown = ids.keys() - answers.keys(), answers.keys() - ids.keys()
