@@ -158,7 +158,7 @@ def test_a_dry_run_runs_nothing(tmp_path, arguments):
     assert done.returncode == 0, done.stderr
     assert "nothing was run" in done.stdout
     assert done.stdout.count("ner/train.txt: 16 examples") == 1
-    assert "layers x 128 x float32 = 0.00 GB" in done.stdout
+    assert "layer store: 0.00 GB of disk (" in done.stdout
     assert not list(tmp_path.rglob("*.*"))
 
 
