@@ -37,8 +37,8 @@ def build_tables(settings: Mapping[str, Any]) -> list[Report]:
             raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
     if not reports:
         conditions = [f"where={each['where']} paper={each['paper']}" for each in tables.values()]
-        said = f"no run matches the table's conditions, {'; '.join(conditions)}: change these"
-        raise ValueError(f"runs={settings['runs']}: {said}")
+        said = f"change the table's conditions: {'; '.join(conditions)}"
+        raise ValueError(f"runs={settings['runs']}: no run matches; {said}")
     return corrected(reports)
 
 

@@ -204,7 +204,7 @@ def test_a_figure_that_is_no_number_is_not_written(config, tmp_path, figure):
     cfg = config()
     begin(cfg, {})
     result = dataclasses.replace(FIGURES, metrics={"dev/f1": 0.5, "test/mcc": figure})
-    with pytest.raises(FloatingPointError, match=rf"test/mcc is {figure}, but a figure"):
+    with pytest.raises(FloatingPointError, match=rf"test/mcc is {figure}, but a score"):
         write_result(result, cfg)
     assert not (tmp_path / "run" / "result.json").exists()
 
