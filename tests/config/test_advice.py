@@ -50,7 +50,7 @@ def said(arguments: list[str]) -> str:
         ("task=nerr", "srl or sst5; did you mean task=ner?"),
         ("encoder=bert", "did you mean encoder=bert_base?"),
         ("experiment=brt/nr", "experiment=brt/nr, but it must be "),
-        ("experiment=brt/nr", "wikigold or wnut17; did you mean experiment=bert/ner?"),
+        ("experiment=brt/nr", "or wnut17; did you mean experiment=bert/ner?"),
         ("head=spam", "did you mean head=span? (~head removes the group)"),
         ("tsk=ner", "there is no setting tsk; did you mean task=ner?"),
         ("model=bert", "there is no setting model; did you mean encoder=bert?"),
