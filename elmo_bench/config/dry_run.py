@@ -76,7 +76,7 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
 
 
 def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
-    """Read the corpus and word vectors; return lines on both, and the tokens of all sentences."""
+    """Read corpus and word vectors; return lines on them, and the tokens of distinct sentences."""
     whole = cfg.copy()
     whole.fraction = 1.0
     try:

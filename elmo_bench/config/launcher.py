@@ -192,7 +192,7 @@ class ProcessLauncher(Launcher):
     def _plan(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
     ) -> tuple[dict[int, int], list[int]]:
-        """Return the first number of each repeated job, and the numbers of the jobs to run."""
+        """Return by job the first with its settings, and the jobs to run, new or to be resumed."""
         searched = [self._folder(), Path(self.config.outputs_dir).absolute()]
         searched = searched if self.config.resume else []
         finished_runs, killed_runs = finished(searched), unfinished(searched)

@@ -35,7 +35,7 @@ NOT_IDENTITY = (
 
 
 def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
-    """Return a digest of a config and one of its files' hashes: the same for the same run."""
+    """Return two digests, of a config and of its files' hashes: equal for the same run."""
     settings = acting(resolved(cfg)) | {"data.labels": None}  # which all runs once had
     return f"{digest(settings)}-{digest(inputs)}"
 
