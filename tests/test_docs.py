@@ -237,6 +237,7 @@ def test_the_command_that_converts_columns(tmp_path, end):
     (awk,) = re.findall("^awk .*OLD > NEW$", page, re.M)
     rows = [
         "# id = 1",
+        "#\thttps://a.org/b c\t[2005-02-26]",  # as in GermEval 2014
         "1\tAda\t_\tB-PER",
         "2\tMarn\t_\tE-PER",
         "3\t#\t_\tO",

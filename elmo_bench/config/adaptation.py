@@ -35,10 +35,11 @@ def adapted(cfg: DictConfig) -> DictConfig:
 
     The adapted biLM is cached below cache_dir, for all runs with the same biLM, text and settings,
     with the perplexities before and after in `adaptation.json`. It reads all of the training text,
-    which has no labels, whatever `fraction` of it the task has.
+    which has no labels, whatever the `fraction` and `seed` of the run.
     """
     options, weights = encoders.bilm_files(cfg)
-    data = whole_sentences(OmegaConf.merge(cfg, {"fraction": 1.0}))  # type: ignore[arg-type]
+    same = {"fraction": 1.0, "seed": cfg.adapt.seed}  # for all runs; a seed orders the text
+    data = whole_sentences(OmegaConf.merge(cfg, same))  # type: ignore[arg-type]
     softmax = Path(weights).with_name(SOFTMAX)
     facts = [
         load(options, weights, directions=cfg.encoder.get("directions")).fingerprint(),

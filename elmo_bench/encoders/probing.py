@@ -11,7 +11,7 @@ Axes: L layers, N words of training, M of test, D encoder, K tags.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise, product
+from itertools import groupby, islice, pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +61,8 @@ def read(path: str | Path) -> Iterator[Sentence]:
     """Yield the sentences of a file, plain or .gz, with those of these properties that it has:
 
     - `pos`: parts of speech;
-    - `chunk`, `entity`: chunks and named entities, as IOB2 tags;
+    - `chunk`, `entity`: chunks and named entities, as IOB2 tags; a document in CoNLL-2012 format
+      without any name is not annotated with them;
     - `sense`: lemma and sense of a predicate.
 
     Files with .conllu in their name are CoNLL-U, files that start with `#begin document` are
@@ -73,20 +74,22 @@ def read(path: str | Path) -> Iterator[Sentence]:
         for sentence in read_conllu(path):
             yield Sentence([*sentence.words], {"pos": _column(sentence.rows, UPOS)})
     elif is_conll2012(path):
-        for document in read_documents(path):
-            yield from (_of_conll2012(rows, path) for rows in document.sentences)
+        for _, parts in groupby(read_documents(path), lambda part: part.id):
+            yield from _of_conll2012([rows for part in parts for rows in part.sentences], path)
     else:
         yield from (_of_columns(rows, path) for rows in read_blocks(path))
 
 
-def _of_conll2012(rows: Sequence[Row], path: str | Path) -> Sentence:
-    pairs = [(row.columns[LEMMA], row.columns[FRAME]) for row in rows]
-    labels: dict[str, list[Any]] = {
-        "pos": _column(rows, POS),
-        "entity": spans_to_iob2(name_spans(rows, path), len(rows)),
-        "sense": [None if "-" in pair else pair for pair in pairs],
-    }
-    return Sentence([row.columns[WORD] for row in rows], labels)
+def _of_conll2012(document: Sequence[Sequence[Row]], path: str | Path) -> Iterator[Sentence]:
+    names = [name_spans(rows, path) for rows in document]
+    for rows, spans in zip(document, names, strict=True):
+        pairs = [(row.columns[LEMMA], row.columns[FRAME]) for row in rows]
+        labels: dict[str, list[Any]] = {
+            "pos": _column(rows, POS),
+            "entity": spans_to_iob2(spans, len(rows)) if any(names) else [None] * len(rows),
+            "sense": [None if "-" in pair else pair for pair in pairs],
+        }
+        yield Sentence([row.columns[WORD] for row in rows], labels)
 
 
 def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:

@@ -15,13 +15,15 @@ _STRAIGHT = frozenset("\"'")
 
 
 def text_files(pattern: str | Path) -> list[Path]:
-    """Return the files of a path, a folder (without hidden files) or a glob, sorted.
+    """Return the files of a path, a folder (without hidden ones) or a glob, sorted.
 
     Raises FileNotFoundError if there are none.
     """
     path = Path(pattern).expanduser()
-    root = Path(path.anchor)
-    paths = path.rglob("[!.]*") if path.is_dir() else root.glob(str(path.relative_to(root)))
+    if path.is_dir():
+        paths = [each for each in path.rglob("*") if "/." not in f"/{each.relative_to(path)}"]
+    else:
+        paths = [*(root := Path(path.anchor)).glob(str(path.relative_to(root)))]
     files = [path] if path.is_file() else sorted(file for file in paths if file.is_file())
     if not files:
         raise FileNotFoundError(

@@ -324,8 +324,7 @@ def _gold(mentions: Int[np.ndarray, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Te
 
 def _loss(ranking: Ranking) -> Float[Tensor, ""]:
     scores, clusters = ranking.scores, ranking.clusters
-    count, width = scores.shape
-    spans, distances = (torch.arange(size, device=scores.device) for size in (count, width))
+    spans, distances = (torch.arange(size, device=scores.device) for size in scores.shape)
     antecedents = spans[:, None] - distances
     cluster = clusters[:, None]
     same = (clusters[antecedents.clamp(min=0)] == cluster) & (cluster > 0) & (antecedents >= 0)
@@ -335,15 +334,9 @@ def _loss(ranking: Ranking) -> Float[Tensor, ""]:
 
 def _clusters(ranking: Ranking) -> list[list[Mention]]:
     mentions = list(zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True))
-    clusters: list[list[Mention]] = []
-    homes: dict[int, list[Mention]] = {}
+    homes: dict[int, list[Mention]] = {}  # of a span, its cluster
     for span, back in enumerate(ranking.scores.argmax(1).tolist()):
-        if back == 0:
-            continue
-        antecedent = span - back
-        if antecedent not in homes:
-            homes[antecedent] = [mentions[antecedent]]
-            clusters.append(homes[antecedent])
-        homes[span] = homes[antecedent]
-        homes[span].append(mentions[span])
-    return clusters
+        if back:
+            homes[span] = homes.setdefault(span - back, [mentions[span - back]])
+            homes[span].append(mentions[span])
+    return [*{id(cluster): cluster for cluster in homes.values()}.values()]

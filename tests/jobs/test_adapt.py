@@ -59,6 +59,7 @@ def about(folder):
 def test_perplexity_falls(config, bilm, tmp_path):
     cfg = config("task=ner", *bilm)
     out = folder_of(cfg)
+    assert folder_of(config("task=ner", "seed=2", *bilm)) == out  # for all seeds
     figures = about(out)["perplexity"]
     assert figures["after/forward"] < 0.9 * figures["before/forward"]
     assert figures["after/backward"] < 0.9 * figures["before/backward"]

@@ -267,9 +267,10 @@ def test_quotes_and_sentences():
 
 
 def test_files_of_a_folder(tmp_path):
-    for name in (".DS_Store", "a.txt", "b[1].txt"):
+    for name in (".DS_Store", ".cache/hub/a.txt.metadata", "a.txt", "b[1].txt", "c/d.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a b\n")
-    assert text_files(tmp_path) == [tmp_path / "a.txt", tmp_path / "b[1].txt"]
+    assert text_files(tmp_path) == [tmp_path / name for name in ("a.txt", "b[1].txt", "c/d.txt")]
     assert text_files(tmp_path / "b[1].txt") == [tmp_path / "b[1].txt"]
     assert text_files(tmp_path / "a*") == [tmp_path / "a.txt"]
 

@@ -55,7 +55,12 @@ def test_conll2012(tmp_path):
         "d 0 2 - : * - - - - * * -",
     ]
     lines = ["", "#begin document (d); part 000", *rows, "", "#end document"]
-    (sentence,) = read(written(tmp_path / "a", lines))
+    # Without names, a part of the same document says that it has none, another one nothing.
+    others = [line.replace("(PERSON)", "*").replace("part 000", "part 001") for line in lines]
+    others = [line.replace("d 0 ", "d 1 ") for line in others]
+    others += [line.replace("d 1 ", "e 1 ").replace("(d)", "(e)") for line in others]
+    sentence, *more = read(written(tmp_path / "a", [*lines, *others]))
+    assert [each.labels["entity"] for each in more] == [["O"] * 3, [None] * 3]
     assert sentence.labels == {
         "pos": ["NNP", "VBD", ":"],
         "entity": ["B-PERSON", "O", "O"],
