@@ -27,7 +27,8 @@ from elmo_bench.config.settings import Section, Table
 from elmo_bench.files import File, Folder, Positive, Text, write_text
 from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
 from elmo_bench.report.probes import encoder_title
-from elmo_bench.runs import NOTHING, Key, Run, distinguishing, equal, full_keys, values, where
+from elmo_bench.report.table import Cell, grouped
+from elmo_bench.runs import NOTHING, Run, distinguishing, equal, full_keys, values, where
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
@@ -184,20 +185,22 @@ def _matching(runs: Iterable[Run], table: Mapping[str, Any]) -> list[Run]:
 
 
 def comparable(runs: Sequence[Run], table: Mapping[str, Any]) -> list[Run]:
-    """Return the runs of rows that have runs of two columns or more; none without a run of the
-    baseline.
+    """Return the runs of rows that have runs of two columns or more, one of them perhaps another
+    row's baseline; none without a run of the baseline.
     """
     rows, columns, baseline = (table[key] for key in ("rows", "columns", "baseline"))
     if not runs:
         return []
     columns = full_keys(runs, columns, "columns")
-    if baseline and not any(all(map(equal, values(run, columns), baseline)) for run in runs):
+    heads = {values(run, columns) for run in runs}
+    base = next((head for head in heads if baseline and all(map(equal, head, baseline))), None)
+    if baseline and base is None:
         return []
     rows = distinguishing(runs, columns) if rows is None else full_keys(runs, rows, "rows")
-    columns_of: dict[Key, set[Key]] = defaultdict(set)
-    for run in runs:
-        columns_of[values(run, rows)].add(values(run, columns))
-    return [run for run in runs if len(columns_of[values(run, rows)]) > 1]
+    cells = [Cell(*place, several, ()) for place, several in grouped(runs, rows, columns).items()]
+    by_row = reports.Report(rows, columns, None, "", base, cells, []).by_row.values()
+    kept = {cell.key for cells in by_row if len(cells) > 1 for cell in cells.values()}
+    return [run for run in runs if values(run, [*rows, *columns]) in kept]
 
 
 def _warn_of_corpora(runs: Sequence[Run], title: str, conditions: Mapping[str, Any]) -> None:

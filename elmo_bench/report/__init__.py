@@ -1,6 +1,5 @@
 from .aggregate import cost as cost, weights as weights
 from .build import SETTINGS as SETTINGS, as_list as as_list, build_tables as build_tables
-from .comparison import families as families
 from .grids import tables as tables
 from .probes import probes_grid as probes_grid
 from .provenance import typed as typed

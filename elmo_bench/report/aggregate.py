@@ -2,10 +2,10 @@
 
 import csv
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from elmo_bench.files import two_digits
 from elmo_bench.runs import Mix, Run
@@ -42,8 +42,8 @@ def _costs(runs: Sequence[Run]) -> list[str]:
     parts = ("training", "total", "encoder")
     columns = [[run.seconds[part] for run in runs if part in run.seconds] for part in parts]
     columns += [[float(run.epochs) for run in runs], [run.examples_per_second for run in runs]]
-    means = [two_digits(statistics.fmean(values)) if values else "" for values in columns]
-    sizes = [f"{runs[0].parameters[kind]:,}" for kind in ("trainable", "frozen")]
+    means = [two_digits(fmean(values)) if values else "" for values in columns]
+    sizes = [f"{fmean(r.parameters[kind] for r in runs):,.0f}" for kind in ("trainable", "frozen")]
     return [*means, *sizes, "; ".join(sorted({run.device for run in runs}))]
 
 
@@ -107,4 +107,4 @@ def _means(mixes: Sequence[Mix]) -> dict[tuple[str, int], float]:
             values[SHARE, layer].append(share)
         for layer, share, norm in zip(mix["layers"], mix["shares"], mix["norms"], strict=False):
             values[NORM, layer].append(share * norm)
-    return {head: statistics.fmean(each) for head, each in values.items()}
+    return {head: fmean(each) for head, each in values.items()}

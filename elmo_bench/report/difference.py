@@ -61,7 +61,7 @@ def scores(rows: Float[np.ndarray, "N S M"]) -> Float[np.ndarray, " N"]:
     """
     if rows.shape[-1] != F1:
         gold, predicted = rows[..., 1::6], rows[..., 2::6]
-        distances = abs(predicted - gold) / np.maximum(np.ptp(gold, axis=0), 1e-9)
+        distances = abs(predicted - gold) / np.where((wide := np.ptp(gold, axis=0)) > 0, wide, 1)
         return np.asarray(1 - distances.max(-1).mean(-1))
     is_counted = rows[..., 1::2].any(-1)
     return np.asarray(np.where(is_counted, figure(rows[..., None, :]), 1.0).mean(-1))

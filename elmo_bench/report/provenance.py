@@ -14,6 +14,7 @@ from .significance import FEWEST, LEVEL
 from .table import Report, comparisons_of, grouped, software
 from .writers import Grid
 
+CORPORA = ("trained_on.name", "data.name")  # the second is another after job=evaluate data=...
 TESTS = (
     " Differences are tested by a two-sided t-test that takes runs and test examples alike as "
     "drawn at random (Obuchowski and Rockette 1995; Hillis 2007), with examples that belong "
@@ -37,10 +38,10 @@ def methods(reports: Sequence[Report]) -> str:
     tasks, figures, notes = dict[str, None](), dict[str, None](), dict[str, None]()  # ordered sets
     for report in reports:
         for run in report.runs:
-            corpus = run.settings.get("data.name", "a corpus")
-            tasks[f"{titles[run.task]} ({corpus})"] = None
+            corpora = [f"{run.settings.get(key, 'a corpus')}" for key in CORPORA]
+            tasks[f"{titles[run.task]} ({', scored on '.join(dict.fromkeys(corpora))})"] = None
             if note := (run.config.get("data") or {}).get("note"):
-                notes[f" {corpus}: {note}"] = None
+                notes[f" {corpora[-1]}: {note}"] = None
             figures[f"{report.split} {metric_title(run, report.metric)}"] = None
     is_tested = any(each.test and each.test.p is not None for each in comparisons_of(reports))
     return (
@@ -103,7 +104,8 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         for name, digest in run.inputs.items():
             group, _, file = name.partition(".")
-            owner = run.settings.get("data.name", group) if group == "data" else group
+            key = CORPORA[file == run.settings.get("split", file)]  # job=evaluate reads a split
+            owner = run.settings.get(key, group) if group == "data" else group
             lines[f"{owner}: {file} {digest[:SHORT]}"] = None
     return [*lines]
 

@@ -61,13 +61,12 @@ def _is_search(runs: Sequence[Run]) -> bool:
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
-    """Group the cells of a row that differ only in settings of ELMo: dev selects one of each."""
+    """Group the cells that differ only in settings of ELMo: dev selects one of each."""
     groups: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         if cell.column != report.baseline and not is_without_layers(cell.runs[0]):
-            columns = zip(report.columns, cell.column, strict=True)
-            others = (value for key, value in columns if not key.startswith(ELMO))
-            groups[*cell.row, *others].append(cell)
+            settings = zip(report.keys, cell.key, strict=True)
+            groups[*(value for key, value in settings if not key.startswith(ELMO))].append(cell)
     return [*groups.values()]
 
 

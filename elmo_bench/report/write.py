@@ -118,8 +118,8 @@ def as_csv(reports: Sequence[Report]) -> str:
 
 
 def _field(value: Any) -> Any:
-    if isinstance(value, list):
-        value = " ".join(map(str, value))
+    if isinstance(value, list):  # of numbers, of which the first may be negative
+        return " ".join(map(str, value))
     return escape.csv(value) if isinstance(value, str) else value
 
 

@@ -93,7 +93,7 @@ def idle(config: Mapping[str, Any]) -> Iterator[str]:
     store, mix = config.get("store") or {}, elmo.get("mix")
     if mix == "none":  # the baseline
         yield from (f"elmo.{key}" for key in elmo if key != "mix")
-        yield "finetune"
+        yield from ("finetune", "store")
     # The defaults before these settings existed.
     yield from () if config.get("tf32") else ("tf32",)
     yield from () if config.get("trial") is not None else ("trial",)

@@ -44,7 +44,7 @@ def where(
 
     def agrees(run: Run, key: str) -> bool:
         is_baseline = with_baseline and run.settings.get(ENCODER) == "none"
-        if is_baseline and below(key, ("encoder", "finetune", "elmo")):
+        if is_baseline and below(key, ("encoder", "finetune", "elmo", "store")):
             return True
         names = [name for name in (key, f"{key}.name") if name in run.settings]
         return any(equal(run.settings[name], wanted[key]) for name in names)

@@ -24,6 +24,7 @@ from elmo_bench.runs import (
     write_result,
 )
 from elmo_bench.sample import files as sample
+from elmo_bench.training.metrics import Classification
 from tasks.squad.data import Answer
 from tests import conftest
 
@@ -120,6 +121,12 @@ def test_the_examples_that_one_has_right(made, root, task):
         assert text[right] != text[other]
         assert words
     assert found.note == ""
+
+
+def test_a_label_that_gold_lacks():
+    """By Matthews' correlation, who predicts it is wrong, and no more."""
+    rows = Classification(["a", "b"]).by_example(["a", "b"], ["a", "a"])["matthews"]
+    assert difference.scores(rows.numpy()).tolist() == [1, 0]
 
 
 def test_settings_and_figures(made, root, capsys):

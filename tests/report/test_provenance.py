@@ -74,6 +74,22 @@ def test_where_the_figures_come_from(compared):
     assert r"\paragraph{Methods}" in latex([compared])
 
 
+def test_an_evaluation_on_another_corpus(tmp_path):
+    """Its model and its other files are of the corpus of training."""
+    run(tmp_path / "1", "none", 1)
+    content = json.loads((tmp_path / "1" / "result.json").read_text())
+    content["config"] |= {"trained_on": {"name": "wikigold"}, "split": "test"}
+    content["config"]["data"] = {"name": "wnut17"}
+    content["inputs"] = {"data.train": "a" * 64, "data.test": "d" * 64}
+    (tmp_path / "1" / "result.json").write_text(json.dumps(content | {"epochs": 0}))
+    found = report(collect([tmp_path]), ["task"], ["data"])
+    assert [text for what, text in provenance([found]).rows if what == "sha256"] == [
+        f"wikigold: train {'a' * 12}",
+        f"wnut17: test {'d' * 12}",
+    ]
+    assert "models of NER (wikigold, scored on wnut17): 1 run of" in methods([found])
+
+
 def test_what_is_not_known_is_not_said(tmp_path):
     """Of job=evaluate: no hours, no sizes, no software; without a baseline no tests."""
     bare = {"task": "ner", "seed": 1, "metrics": {"test/f1": 0.5}}

@@ -17,6 +17,8 @@ from elmo_bench.report.write import as_csv, latex, markdown
 from elmo_bench.runs import as_baseline, collect, read_counts, where
 from elmo_bench.training.metrics import Correlations
 
+from .made import a_run
+
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
 
 
@@ -498,6 +500,15 @@ def test_several_reports_in_every_format(runs, tmp_path):
     ]
 
 
+def test_negative_scores_in_csv(tmp_path):
+    """As numbers, which a program reads."""
+    for seed, score in ((1, -0.05), (2, 0.1)):
+        result(tmp_path / str(seed), score, seed)
+    found = report(collect([tmp_path]), None, ["elmo.mix"])
+    (row,) = csv.DictReader(io.StringIO(as_csv([found])))
+    assert row["figures"] == "-0.05 0.1"
+
+
 def test_one_baseline_serves_every_encoder(tmp_path):
     """In tables by encoder and by mix."""
     result(tmp_path / "base", 0.4, encoder_name="none")
@@ -516,6 +527,8 @@ def test_one_baseline_serves_every_encoder(tmp_path):
     assert len(where(runs, {"encoder": "mini"}, with_baseline=True)) == 3
     assert len(where(runs, {"encoder": "mini", "elmo.mix": 0}, with_baseline=True)) == 2
     assert len(where(runs, {"encoder": "mini"})) == 2
+    stored = {"encoder": {"name": "none"}, "store": {"dtype": "float32"}}
+    assert where([a_run(config=stored)], {"store.dtype": "int8"}, with_baseline=True)
 
 
 def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):

@@ -55,6 +55,18 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
     )
 
 
+def test_settings_in_rows_are_selected_too(tmp_path):
+    """As they are by default, beside a baseline in which they have no effect."""
+    for mix in FIGURES:
+        run(tmp_path / f"{mix}", mix, 1, encoder="none" if mix == "none" else "mini")
+    runs = collect([tmp_path])
+    on_dev, on_test = select(runs, None, ["encoder"], baseline=("none",))
+    assert "elmo.mix" in on_dev.rows
+    assert len(on_dev.cells) == 4
+    assert [cell.runs[0].config["elmo"]["mix"] for cell in on_test.cells] == ["none", "all"]
+    assert on_test.chosen_among == 3
+
+
 def test_a_baseline_that_is_better_on_dev_is_named(tmp_path):
     """The table on test shows the best other setting, which dev would not choose."""
     _, on_test = selected(tmp_path, ("all", "top", 0), baseline=("all",))

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from blocks import refreshed
-from refresh import main
+from refresh import comparable, main
 
+from elmo_bench.runs import collect
 from tests.report.test_probes import content
 from tests.report.test_report import result
 
@@ -112,6 +113,14 @@ def test_what_nobody_ran(own, tmp_path):
     tables = {each: f"Not run. The command: `{each.lower()}`\n" for each in ("Later", "Half")}
     other = "\n".join(f"## {title}\n\n{block(title, tables[title])}" for title in tables)
     assert (tmp_path / "other.md").read_text() == other
+
+
+def test_a_baseline_without_the_settings_of_rows(tmp_path):
+    """It serves all rows, as in reports."""
+    for name, more in {"base": {"encoder_name": "none"}, "a": {"elmo_l2": 1}, "b": {}}.items():
+        result(tmp_path / name, 0.5, **more)
+    table = {"rows": ["elmo.l2"], "columns": ["encoder"], "baseline": ("none",)}
+    assert len(comparable(collect([tmp_path]), table)) == 3
 
 
 def test_the_gains(own, tmp_path):

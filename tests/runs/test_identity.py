@@ -40,6 +40,7 @@ def identity():
         ("store.mode='off' store.dtype=float16", ""),
         ("store.mode=memory", ""),
         ("store.mode=memory store.dtype=int8", "store.dtype=int8"),
+        ("encoder=none store.dtype=int8", "encoder=none"),
         ("adapt.epochs=7 adapt.seed=2", ""),
         ("tf32=false", ""),
         ("task.elmo.at=[output] elmo.at=[input]", ""),
