@@ -18,8 +18,8 @@ READING = (
 )
 
 
-def forest(report: Report, corpora: Corpora) -> str:
-    """Return the plot as SVG."""
+def forest(report: Report, corpora: Corpora, kind: str) -> bytes:
+    """Return the plot as a file, SVG or (.pdf) PDF."""
     rows, base = gains(report, corpora), labels_of(report).base
     plot = style.Plot(
         f"{report.title}: the difference to {base} on each corpus.",
@@ -27,7 +27,10 @@ def forest(report: Report, corpora: Corpora) -> str:
         style.LINE * (1.1 * sum(len(cells) for _, cells in rows) + 3),
         lambda part: _draw(part, report, rows),
     )
-    return style.svg([plot]).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    if kind == ".pdf":
+        return style.pdf([plot])
+    file = style.svg([plot]).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return file.encode()
 
 
 def _draw(part: SubFigure, report: Report, rows: Sequence[tuple[Corpus, list[Cell]]]) -> None:

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from elmo_bench import report as reports
 from elmo_bench.config.settings import Section, Table
-from elmo_bench.files import File, Folder, Positive, Text, write_text
+from elmo_bench.files import File, Folder, Positive, Text, atomic, write_text
 from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
 from elmo_bench.report.probes import encoder_title
 from elmo_bench.report.table import Cell, grouped
@@ -297,10 +297,11 @@ def _draw(settings: Mapping[str, Any], built: Built) -> None:
     """Write the pictures of the tables that have runs."""
     for picture, title in settings["pictures"].items():
         drawn, corpora = built.by_title.get(title), settings["tables"][title].get("corpora")
-        if drawn and corpora:
+        if drawn and corpora and (kind := Path(picture).suffix) in (".svg", ".pdf"):
             from forest import forest  # imports matplotlib, which is slow
 
-            write_text(picture, forest(drawn[0], overview.read(corpora)))
+            with atomic(picture) as part:
+                part.write_bytes(forest(drawn[0], overview.read(corpora), kind))
         elif drawn:
             write_files([Path(picture)], drawn, "", title)
 

@@ -128,7 +128,8 @@ def test_the_gains(own, tmp_path):
     about = {"title": "CoNLL", "command": "data=conll2003", "train": "14,987 sentences"}
     corpora = tmp_path / "corpora.yaml"
     corpora.write_text(json.dumps({"conll2003": about | {"of": "all", "source": "nobody"}}))
-    more = [f"tables.Layers.corpora={corpora}", f"pictures={{{tmp_path}/gains.svg: Layers}}"]
+    pictures = ", ".join(f"{tmp_path}/gains{kind}: Layers" for kind in (".svg", ".pdf"))
+    more = [f"tables.Layers.corpora={corpora}", f"pictures={{{pictures}}}"]
     main([*own, *more, "captions=false"])
     text = (tmp_path / "R.md").read_text()
     assert re.search(
@@ -137,6 +138,7 @@ def test_the_gains(own, tmp_path):
         text,
     )
     assert "3 + 3 runs, 14,987 sentences (all)" in (tmp_path / "gains.svg").read_text()
+    assert (tmp_path / "gains.pdf").read_bytes().startswith(b"%PDF-")
     corpora.write_text("{}")
     with pytest.raises(ValueError, match="corpora: the file does not have conll2003: add it"):
         main([*own, *more])
