@@ -74,7 +74,7 @@ def data(
     files = files or inputs.corpus(cfg)
     return TaskData(
         files,
-        read=read or {split: reader(cfg, split) for split in inputs.SPLITS},
+        read=read or {k: reader(cfg, k, "" if k in files else "train") for k in inputs.SPLITS},
         collate=task_format(cfg).collate,
         **{key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")},
         fraction=cfg.fraction,

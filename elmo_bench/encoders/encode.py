@@ -147,8 +147,7 @@ def encode_batches(
 
 def forget_words(encoder: Any) -> None:
     """Have an encoder's next vectors depend on nothing that it has read before, to the last bit."""
-    if forget := getattr(encoder, "forget_words", None):
-        forget()
+    getattr(encoder, "forget_words", lambda: None)()
 
 
 def on(device: torch.device, inputs: Any) -> Any:

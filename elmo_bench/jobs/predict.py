@@ -40,7 +40,7 @@ def predict(cfg: DictConfig) -> None:
     if trainer.is_global_zero:
         pairs = enumerate(data.examples["test"])
         rendered = [task_format(cfg).render(each, module.predictions[k]) for k, each in pairs]
-        _write(records, rendered, cfg.output)
+        _write(records, rendered, cfg)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
 
@@ -56,13 +56,13 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     return cfg, module, vocab, records, data
 
 
-def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
-    lines = [""] * records[-1][0]
+def _write(records: Records, rendered: Sequence[dict[str, Any]], cfg: DictConfig) -> None:
+    lines = [""] * sum(1 for _ in read_lines(cfg.input))
     for (line, record), labelled in zip(records, rendered, strict=True):
         identity = {"id": record["id"]} if "id" in record else {}
         lines[line - 1] = json.dumps({"line": line} | identity | labelled, ensure_ascii=False)
     text = "\n".join(lines) + "\n"
-    with atomic(output) as part:  # UTF-8 has no lone surrogates, so they are written as escapes
+    with atomic(cfg.output) as part:  # UTF-8 has no lone surrogates: they are escaped
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 

@@ -45,10 +45,10 @@ class TaskData(pl.LightningDataModule):
     `read` and `collate` belong to the task (`tasks/*/data.py`); `fraction` keeps that share of the
     groups of training examples, sampled with `seed`. With `overfit`, that number of training
     examples is both the training and the development set, and there is no test set. Without a dev
-    file, `held_out` is the share of the groups of training examples that are dev, for every seed
-    the same. Everything is read, and so checked, before training starts. Examples may have the
-    labels of the training examples, or those of `vocab` if a model has already been trained.
-    `bounds` are those of `LengthBatches`. `feed` says what the `Tokens` of a batch contain.
+    file, dev is the share `held_out` of the training file's groups, for every seed the same, read
+    as dev. Everything is read, and so checked, before training starts. Examples may have the labels
+    of the training examples, or those of `vocab` if a model has already been trained. `bounds` are
+    those of `LengthBatches`. `feed` says what the `Tokens` of a batch contain.
     """
 
     def __init__(
@@ -75,12 +75,14 @@ class TaskData(pl.LightningDataModule):
         if overfit is not None:
             few = draw(self.examples["train"], 1.0, seed)[:overfit]
             self.examples = {"train": few, "dev": few}
-        self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         self.vocab: Any = vocab  # None until that of these examples is built
         self.add_inputs: Callable[[Tokens], Tokens] | None = None  # set by `feed`
         self.labels = known_labels(self.examples, vocab)
         if held_out and "dev" not in self.examples:
-            self.examples["train"], self.examples["dev"] = divide(self.examples["train"], held_out)
+            is_same = repr(read["dev"]) == repr(read["train"])  # SST has phrases only to train on
+            whole = self.examples["train"] if is_same else list(read["dev"](files["train"]))
+            self.examples |= divide(self.examples["train"], whole, held_out)
+        self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
         if "train" in files:
             self.examples["train"] = draw(self.examples["train"], fraction, seed)
 
@@ -168,19 +170,19 @@ def draw(examples: Sequence[E], fraction: float, seed: int) -> list[E]:
     return [example for example in shuffled if example.group in kept]
 
 
-def divide(examples: Sequence[E], share: float) -> tuple[list[E], list[E]]:
-    """Return examples to train on, and as dev a random share of the groups, always the same ones.
+def divide(examples: Sequence[E], whole: Sequence[E], share: float) -> dict[str, list[E]]:
+    """Return "train", and as "dev" a random share of the groups of `whole`, always the same ones.
 
     Raises ValueError if nothing is left to train on.
     """
-    groups = {example.group for example in draw(examples, share, 0)}
+    groups = {example.group for example in draw(whole, share, 0)}
     rest = [example for example in examples if example.group not in groups]
     if not rest:
         raise ValueError(
             f"data.held_out={share}: no training example is left, since examples that share text "
             "stay together; give data.files.dev"
         )
-    return rest, [example for example in examples if example.group in groups]
+    return {"train": rest, "dev": [example for example in whole if example.group in groups]}
 
 
 def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> list[str]:

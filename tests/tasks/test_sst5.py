@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from elmo_bench.config.build import data as data_of
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, ReluBiLstm, Words
 from elmo_bench.text import Vocab
@@ -19,6 +20,7 @@ from tasks.classify.bcn import Bcn, Maxout
 from tasks.classify.examples import Example
 from tasks.classify.pooled import SelfAttentivePool
 from tasks.classify.sst import collate, parse, parse_tree, read, render
+from tests.conftest import composed
 from tests.tasks.small import bilm
 
 SOUP = "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))"
@@ -64,6 +66,19 @@ def test_phrases(save):
     ]
     assert summary(read(path, min_tokens=4)) == [every[0], every[7], every[9]]
     assert list(read(path, min_tokens=6)) == []
+
+
+def test_held_out_trees_are_whole_sentences(save):
+    """Also a short one, of which no phrase is long enough to train on."""
+    path = save("\n".join([SOUP, QUEUE, "(4 Bravo)"] * 10))
+    files = ["data=files", f"data.files.train={path}", "data.held_out=0.5", "encoder=none"]
+    data = data_of(composed("task=sst5", "run_dir=here", *files))
+    whole, dev = [*read(path)], data.examples["dev"]
+    assert len(dev) == 15
+    assert {*summary(dev)} == {*summary(whole)}
+    held = {example.group for example in dev}
+    assert not held & {example.group for example in data.examples["train"]}
+    assert {tuple(s) for s in data.all_sentences} >= {example.texts[0] for example in dev}
 
 
 def test_escaped_characters_and_spaces_within_words(save):
