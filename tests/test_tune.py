@@ -127,6 +127,7 @@ def test_tuning(tmp_path):
     done = run(*command, f"hydra.sweep.dir={tmp_path}/again")
     assert done.returncode == 0, done.stderr
     assert first[0].stat().st_mtime_ns == written
+    assert done.stdout.count(" of 3 (1 failed) is the best on dev, with ") == 2
     sides = [tuned(tmp_path, encoder) for encoder in ("none", "mini")]
     assert sides[0] == sides[1] == {1: 0.01, 2: 0.01}
 

@@ -32,11 +32,15 @@ ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
 
 
 def before(arguments: Sequence[str]) -> list[str]:
-    """Return advice for arguments without a key, and for options that Hydra does not have."""
-    keyless = [f"{each} has no key: write KEY{each}" for each in arguments if each.startswith("=")]
+    """Return advice for arguments without a key, groups that are null, and unknown options."""
+    wrong = [f"{each} has no key: write KEY{each}" for each in arguments if each.startswith("=")]
+    for each in arguments:
+        group, _, chosen = each.lstrip("+").partition("=")
+        if "null" in chosen.split(",") and group and (CONF / group).is_dir():
+            wrong.append(f"{each}: in place of null, a group without an option has []: {group}=[]")
     options = [*utils.get_args_parser()._option_string_actions, "--dry-run", "--download-only"]
     given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
-    return keyless + [
+    return wrong + [
         f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
         f"{_or_rather(name, options)}"
         for argument, name in given.items()

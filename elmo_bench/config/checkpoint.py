@@ -179,11 +179,9 @@ def _config(cfg: DictConfig, stored: dict[str, Any], source: str) -> DictConfig:
     _check_targets(model, source)
     model["task"]["optimizer"] = cfg.task.optimizer
     model["encoder"] = _encoder(cfg, model["encoder"], source)
-    vectors = model["vocab"].get("vectors")
-    if isinstance(vectors, list):
-        model["vocab"]["vectors"] = [_here(file, cfg, source) for file in vectors]
-    elif vectors:
-        model["vocab"]["vectors"] = _here(vectors, cfg, source)
+    vectors = model["vocab"].get("vectors") or []
+    for file in vectors if isinstance(vectors, list) else [vectors]:
+        local_path(file, source)
     config = cfg.copy()
     OmegaConf.set_struct(config, False)
     config.update(model)
@@ -191,13 +189,6 @@ def _config(cfg: DictConfig, stored: dict[str, Any], source: str) -> DictConfig:
     if cfg.data.name == "checkpoint":
         config.data = corpus(cfg, stored.get("data"), source)
     return config
-
-
-def _here(file: Any, cfg: DictConfig, source: str) -> str:
-    """Return the path of a file of word vectors in the working folder, or else below data_dir."""
-    path = local_path(file, source)
-    below = Path(cfg.data_dir).expanduser() / path
-    return str(below if below.is_file() and not path.is_file() else path)
 
 
 def _override(config: DictConfig, cfg: DictConfig, source: str) -> None:

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.encoders import Encoder
 from elmo_bench.files.download import check_online
 
-from .inputs import instantiate, made
+from .inputs import instantiate, located, made
 
 ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not take
 
@@ -34,6 +34,8 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
     settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
     if (model := settings.get("model")) and not Path(model).expanduser().is_dir():
         check_online(f"encoder.model={model}")
+    if isinstance(vectors := settings.get("vectors"), str):
+        settings["vectors"] = located(vectors, cfg)
     built = instantiate({key: value for key, value in settings.items() if key not in ABOUT})
     if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
         raise ValueError(

@@ -20,15 +20,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import watched
 from elmo_bench.files.download import corpus as find
-from elmo_bench.runs import (
-    Overlap,
-    finished,
-    hash_files,
-    identity_of,
-    key_of,
-    read_run,
-    unfinished,
-)
+from elmo_bench.runs import Overlap, finished, hash_files, identity_of, key_of, read_run, unfinished
 from elmo_bench.text import forms, read_vectors, texts_of
 from elmo_bench.text.overlap import in_text, in_training
 from elmo_bench.text.sentences import read_text, text_files
@@ -67,6 +59,8 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     is_pretrained = cfg.encoder.get("pretrained", True)
     chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
     paths = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
+    if isinstance(vectors := paths["encoder.vectors"], str):
+        paths["encoder.vectors"] = located(vectors, cfg)
     for key, pattern in (("model", "*"), ("adapter", "adapter_*")):
         if folder := cfg.encoder.get(key):  # or a name on the hub
             files = Path(folder).expanduser().glob(pattern)
@@ -87,10 +81,15 @@ def _present(paths: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def vector_files(cfg: DictConfig) -> list[str]:
-    """Return the files of `vocab.vectors`: none, one or several; FILE.gz if only that exists."""
+    """Return the files of `vocab.vectors`: none, one or several, found like a corpus."""
     chosen = cfg.vocab.vectors or []
-    files = [chosen] if isinstance(chosen, str) else chosen
-    return [next(filter(_is_file, (file, f"{file}.gz")), file) for file in files]
+    return [located(file, cfg) for file in ([chosen] if isinstance(chosen, str) else chosen)]
+
+
+def located(file: str, cfg: DictConfig) -> str:
+    """Return the path of FILE or FILE.gz in the working directory, or else below data_dir."""
+    tried = [f"{place}{end}" for place in (file, f"{cfg.data_dir}/{file}") for end in ("", ".gz")]
+    return next(filter(_is_file, tried), file)
 
 
 def checked_vector_files(cfg: DictConfig) -> list[str]:

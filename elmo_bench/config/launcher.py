@@ -125,10 +125,8 @@ class ProcessLauncher(Launcher):
         print_outcomes(self.outcomes)
         outcomes = [self.outcomes[number] for number in jobs]
         failed = sum(not outcome.is_done for outcome in outcomes)
-        rest = (
-            f"{failed} of {len(outcomes)} runs did not finish; the same command with resume=true "
-            "runs them"
-        )
+        said = f"{failed} of {len(outcomes)} runs did not finish"
+        rest = f"{said}; the same command with resume=true runs them"
         if self.processes.stopped and failed:
             log.info(rest)
             raise signals.Stopped(128 + self.processes.signal)
@@ -347,12 +345,6 @@ def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
     _, own = parted({number: each.overrides for number, each in outcomes.items()})
     table = Table("", "run", "", "seconds", "")
     for number, each in outcomes.items():
-        row = (
-            str(number),
-            plain(own[number]),
-            each.status,
-            f"{each.seconds:.0f}",
-            plain(each.reason),
-        )
-        table.add_row(*row, style="" if each.is_done else "red")
+        cells = plain(own[number]), each.status, f"{each.seconds:.0f}", plain(each.reason)
+        table.add_row(str(number), *cells, style="" if each.is_done else "red")
     Console(markup=False, emoji=False).print(table)

@@ -166,6 +166,7 @@ def best(side: Side, trials: Sequence[JobReturn]) -> int:
         said = f"none of its {len(trials)} draws has a score on dev; their error.txt says why"
         raise CompactHydraException(f"{' '.join(side.overrides)}: {said}")
     number = max(scores, key=scores.__getitem__)
-    said = "draw %d of %d is the best on dev, with %.2f: %s"
-    log.info(said, number, len(trials), 100 * scores[number], " ".join(side.trial(number)))
+    failed, settings = len(trials) - len(scores), " ".join(side.trial(number))
+    said = "draw %d of %d (%d failed) is the best on dev, with %.2f: %s"
+    log.info(said, number, len(trials), failed, 100 * scores[number], settings)
     return number

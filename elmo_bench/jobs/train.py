@@ -118,7 +118,8 @@ def _attempt(
             metrics = _measure(cfg, trainer, parts.module, parts.data)
             encoder = {} if store is None else {"encoder": store.seconds}  # in whichever run
     if trainer.is_global_zero:
-        count, epochs = len(parts.data.examples["train"]), trainer.current_epoch
+        batches = trainer.fit_loop.epoch_loop.batch_progress.total.completed
+        passes = batches / len(parts.data.train_dataloader())  # the last may have ended early
         result = Result(
             task=cfg.task.name,
             seed=cfg.seed,
@@ -126,8 +127,8 @@ def _attempt(
             mix=parts.module.mix(),
             parameters=parameters,
             seconds={"total": epoch_lines.total, "training": epoch_lines.seconds} | encoder,
-            epochs=epochs,
-            examples_per_second=count * epochs / epoch_lines.seconds,
+            epochs=trainer.current_epoch,
+            examples_per_second=len(parts.data.examples["train"]) * passes / epoch_lines.seconds,
             device=device_name(parts.module),
             overlap=in_others,
         )

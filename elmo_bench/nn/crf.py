@@ -62,7 +62,7 @@ def viterbi(
     those that the `rules` allow (Viterbi 1967).
     """
     allowed = (torch.tensor(each, device=scores.device) for each in rules)
-    moves, starts, ends = (torch.where(each, 0.0, -torch.inf) for each in allowed)
+    moves, starts, ends = (torch.where(each, 0.0, -torch.inf).float() for each in allowed)
     moves = moves + transitions
     steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
     best = starts[:, None] + steps[0]  # the highest sum of the sequences that end in each label

@@ -90,6 +90,14 @@ class TaskData(pl.LightningDataModule):
         """Return all sentences of a split's examples."""
         return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
 
+    def setup(self, stage: str) -> None:
+        """Raise ValueError for a split to evaluate of which some process would get nothing."""
+        world = self.trainer.world_size if self.trainer else 1
+        for split, examples in self.examples.items():
+            if split != "train" and len(examples) < world:
+                said = f"{len(examples)} {split} examples are too few for {world} processes"
+                raise ValueError(f"{said}: lower trainer.devices")
+
     def feed(self, backbone: Backbone, store: LayerStore | LayerMemory | None = None) -> None:
         """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the
         store's layers, or without a store the encoder's input. Logs how many words have no vector

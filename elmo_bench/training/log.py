@@ -30,7 +30,7 @@ class EpochLines(Callback):
         self.started = started  # start of this process, by time.perf_counter
         self.earlier = 0.0  # seconds that earlier, killed processes of the run took
         self.start: float | None = None  # start of a run of training batches; None outside them
-        self.is_scored = False  # whether dev was scored in this epoch
+        self.figure = self.mark = ""  # the last score on dev in this epoch; whether it is the best
         self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
 
     @property
@@ -44,7 +44,7 @@ class EpochLines(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.on_train_start(trainer, pl_module)
-        self.is_scored = False
+        self.figure = self.mark = ""
 
     def on_train_batch_start(self, *_: Any) -> None:
         if self.start is None:  # after a look at dev within the epoch
@@ -59,11 +59,17 @@ class EpochLines(Callback):
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._pause()
-        self.is_scored = True
         self.lines, self.seen = Lines(), 0  # batches of this pass
 
-    def on_test_start(self, *_: Any) -> None:
-        self.lines, self.seen = Lines(), 0
+    on_test_start = on_validation_start
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.sanity_checking:
+            return
+        value = float(trainer.callback_metrics[self.monitor])
+        self.figure = f"   {self.monitor} {100 * value:5.2f}"
+        self.mark = "  best so far" if value > self.best else ""
+        self.best = max(value, self.best)
 
     def on_validation_batch_end(self, trainer: Trainer, *_: Any) -> None:
         self.seen += 1
@@ -79,21 +85,15 @@ class EpochLines(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._pause()
-        figure = mark = ""
-        if self.is_scored:
-            value = float(trainer.callback_metrics[self.monitor])
-            figure = f"   {self.monitor} {100 * value:5.2f}"
-            mark = "  best so far" if value > self.best else ""
-            self.best = max(value, self.best)
         if trainer.is_global_zero:
             epoch = f"epoch {trainer.current_epoch + 1:2d} of at most {trainer.max_epochs}"
             loss = f"train/loss {float(trainer.callback_metrics['train/loss']):7.3f}"
             seconds = time.perf_counter() - self.begun
-            log.info(f"{epoch}   {loss}{figure}   {seconds:4.1f} s{mark}")
+            log.info(f"{epoch}   {loss}{self.figure}   {seconds:4.1f} s{self.mark}")
 
-    def state_dict(self) -> dict[str, float]:
+    def state_dict(self) -> dict[str, Any]:
         now = 0.0 if self.start is None else time.perf_counter() - self.start
-        state = {name: getattr(self, name) for name in ("best", "total", "is_scored")}
+        state = {name: getattr(self, name) for name in ("best", "total", "figure", "mark")}
         return state | {"seconds": self.seconds + now}
 
     def on_load_checkpoint(
@@ -102,7 +102,8 @@ class EpochLines(Callback):
         if trainer.training:  # loading the best epoch must not reset the run's times
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]
-            self.earlier, self.is_scored = state["total"], state["is_scored"]
+            self.earlier = state["total"]
+            self.figure, self.mark = state.get("figure", ""), state.get("mark", "")
 
 
 def tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:

@@ -73,6 +73,12 @@ def said(arguments: list[str]) -> str:
         ("seed", "seed has no value: write seed=VALUE"),
         ("~seed", "seed is missing: set seed=VALUE"),
         ("~recipe", ""),
+        (
+            "recipe=null",
+            "recipe=null: in place of null, a group without an option has []: recipe=[]",
+        ),
+        ("text=sample,null", "has []: text=[]"),
+        ("text=[] vocab.vectors=null", ""),
         ("--multirn seed=1,2", "--multirn: there is no such option; settings are KEY=VALUE"),
         ("trainer.max_epochs=3", "trainer.max_epochs=3 repeats a setting: write fit.max_epochs=3"),
         ("task=ner data=snli", "data=snli is a corpus of task=snli, not of task=ner; data.tasks="),

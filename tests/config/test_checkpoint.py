@@ -266,7 +266,7 @@ def test_vectors_below_another_data_dir(folder, tmp_path):
     (tmp_path / "here").rename(tmp_path / "there")
     again = ["job=evaluate", f"checkpoint={checkpoint}", f"data_dir={tmp_path}/there"]
     config, _, _ = restore(composed(*again))
-    assert config.vocab.vectors == f"{tmp_path}/there/vectors.txt"
+    assert inputs.vector_files(config) == [f"{tmp_path}/there/vectors.txt"]
 
 
 def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, monkeypatch, caplog):

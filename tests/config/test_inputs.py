@@ -9,6 +9,7 @@ import pytest
 from omegaconf import open_dict
 
 from elmo_bench.config import inputs
+from elmo_bench.config.encoders import encoder
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
@@ -135,6 +136,11 @@ def test_word_vectors_are_found_or_their_origin_is_said(tmp_path, overridden):
     Path(f"{second}.txt").touch()
     assert inputs.checked_vector_files(composed(*coref)) == [f"{first}.txt.gz", f"{second}.txt"]
     assert inputs.checked_vector_files(composed(*coref, "vocab.vectors=null")) == []
+    below = ["encoder=static", f"data_dir={tmp_path}", "vocab.vectors=vectors/glove.840B.300d.txt"]
+    assert inputs.checked_vector_files(composed(*below)) == [f"{first}.txt.gz"]
+    Path(f"{first}.txt").write_text("a 1 2\n")
+    assert inputs.encoder_files(composed(*below)) == {"encoder.vectors": Path(f"{first}.txt")}
+    assert encoder(composed(*below)).dim == 2
 
 
 @pytest.mark.parametrize(

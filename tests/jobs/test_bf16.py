@@ -1,7 +1,8 @@
-"""`trainer.precision=bf16-mixed` for all six tasks."""
+"""`trainer.precision=bf16-mixed` for all six tasks, and bf16-true for those that leave torch."""
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from elmo_bench.config import build
 from elmo_bench.jobs.train import train
@@ -36,6 +37,12 @@ def test_a_batch(tmp_path, task):
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
     assert gradients
     assert all(each.dtype == torch.float32 and each.isfinite().all() for each in gradients)
+
+
+@pytest.mark.parametrize("task", ["ner", "srl", "parse"])
+def test_weights_in_bf16(tmp_path, task):
+    """Decoding outside torch, which alone has this type, works too."""
+    train(OmegaConf.merge(config(tmp_path, task), {"trainer": {"precision": "bf16-true"}}))
 
 
 @pytest.mark.parametrize("task", ["ner", "coref"])

@@ -24,6 +24,7 @@ from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import identity_of, read_run
 from elmo_bench.training import wandb_logger
 from elmo_bench.training.log import is_first
+from elmo_bench.training.metrics import SpanF1
 
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 
@@ -69,6 +70,20 @@ def test_dev_is_scored_every_other_epoch(tiny, caplog, scheduler):
         train(cfg)
     lines = [line for line in caplog.messages if line.startswith("epoch ")]
     assert ["dev/f1" in line for line in lines] == [False, True, False]
+
+
+def test_an_epoch_that_ends_early(tiny, caplog, monkeypatch):
+    """Only the examples of its batches were seen; its best score may not be its last."""
+    scores = iter([0.5, 0.6, 0.4])
+    monkeypatch.setattr(SpanF1, "compute", lambda _: {"f1": torch.tensor(next(scores, 0.0))})
+    short = ["+trainer.max_steps=3", "+trainer.val_check_interval=1"]
+    cfg = tiny("encoder=none", "fit.batch_size=1", *short)
+    with caplog.at_level(logging.INFO):
+        train(cfg)
+    left = result(cfg)
+    assert left["examples_per_second"] * left["seconds"]["training"] == pytest.approx(3)
+    assert "dev/f1 40.00" in caplog.text
+    assert "best so far" not in caplog.text
 
 
 def test_dev_that_is_the_training_file_and_a_long_pass_over_it(tiny, tmp_path, caplog, monkeypatch):

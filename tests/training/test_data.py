@@ -3,6 +3,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch.distributed as dist
@@ -146,6 +147,10 @@ def test_every_process_has_something_to_measure(monkeypatch):
         shares.append([number for batch in LengthBatches([3, 1, 2], 512) for number in batch])
     assert all(shares)
     assert sorted(shares[0] + shares[1]) == [0, 1, 2]
+    few = data(splits())
+    few.trainer = SimpleNamespace(world_size=2)
+    with pytest.raises(ValueError, match=r"1 dev examples are too few for 2 processes: lower "):
+        few.setup("fit")
 
 
 def test_fraction():
