@@ -7,13 +7,14 @@ from pathlib import Path
 
 from elmo_bench import COMMAND
 from elmo_bench.files import counted_noun, duration, listed
-from elmo_bench.runs import OVERRIDES, SHORT, Run, key_of, overrides, portable_overrides
+from elmo_bench.runs import OVERRIDES, SHORT, Run, below, key_of, overrides, portable_overrides
 
 from .names import metric_title, task_titles
 from .significance import FEWEST, LEVEL
 from .table import Report, comparisons_of, grouped, software
 from .writers import Grid
 
+TUNING = ("sweep", "budget", "seeds", "tune")  # keys with which a command would draw once more
 CORPORA = ("trained_on.name", "data.name")  # the second is another after job=evaluate data=...
 TESTS = (
     " Differences are tested by a two-sided t-test that takes runs and test examples alike as "
@@ -71,15 +72,14 @@ def _tuning(reports: Sequence[Report]) -> str:
 def provenance(reports: Sequence[Report], command: str = "") -> Grid:
     """Return a table of machines, time, software, data and commands; `command` made the report."""
     runs = runs_of(reports)
-    trained = [run for run in runs if run.epochs]
     days = sorted({run.finished[:10] for run in runs if run.finished})
-    seconds = sum(run.seconds["total"] for run in trained)
-    devices = Counter(run.device for run in trained)
+    seconds = sum(run.seconds.get("total", 0) for run in runs)
+    devices = Counter(run.device for run in runs if run.device)
     rows = [
         ("report", command),
         ("runs", f"{len(runs):,}"),
         ("finished", " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))),
-        ("time of all runs", duration(seconds) if trained else ""),
+        ("time of all runs", duration(seconds) if seconds else ""),
         *(("drawn", text) for text in _spaces(reports)),
         ("device", listed(f"{each} ({counted_noun(n, 'run')})" for each, n in devices.items())),
         ("software", software(runs)),
@@ -113,12 +113,13 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
 def commands(runs: Iterable[Run]) -> list[str]:
     """Return the recorded command lines of the runs; those that differ only in seed share a line.
 
-    Folders of the machine are removed. Runs without a recorded command are skipped.
+    Folders of the machine and draws of `sweep=tune` are left out, and runs without a command.
     """
     seeds: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for run in runs:
+        aside = ("seed", *TUNING) if run.tune else ("seed",)
         if recorded := overrides(Path(run.folder, OVERRIDES)):
-            seeds[tuple(each for each in recorded if key_of(each) != "seed")].add(run.seed)
+            seeds[tuple(each for each in recorded if not below(key_of(each), aside))].add(run.seed)
     lines = []
     for settings, numbers in seeds.items():
         several = ["-m"] * (len(numbers) > 1)

@@ -83,9 +83,12 @@ def test_an_evaluation_on_another_corpus(tmp_path):
     content["inputs"] = {"data.train": "a" * 64, "data.test": "d" * 64}
     (tmp_path / "1" / "result.json").write_text(json.dumps(content | {"epochs": 0}))
     found = report(collect([tmp_path]), ["task"], ["data"])
-    assert [text for what, text in provenance([found]).rows if what == "sha256"] == [
-        f"wikigold: train {'a' * 12}",
-        f"wnut17: test {'d' * 12}",
+    assert provenance([found]).rows[2:] == [
+        ["time of all runs", "0:30:00"],
+        ["device", "cpu (1 run)"],
+        ["software", f"torch 2.13.0, commit {'c' * 10}"],
+        ["sha256", f"wikigold: train {'a' * 12}"],
+        ["sha256", f"wnut17: test {'d' * 12}"],
     ]
     assert "models of NER (wikigold, scored on wnut17): 1 run of" in methods([found])
 
@@ -116,6 +119,10 @@ def test_commands(tmp_path):
         ran(tmp_path / "2", 2, *setting),
         ran(tmp_path / "none", 1, "task=ner", "encoder=none"),
         a_run(folder=tmp_path),  # came without its command
+        replace(
+            ran(tmp_path / "tuned", 3, "sweep=tune", "budget=2", "tune=ner", "elmo.l2=0.1"),
+            config={"tune": {"elmo.l2": "choice(0, 0.1)"}},
+        ),
         *(
             ran(
                 tmp_path / f"evaluated{seed}", seed, "job=evaluate", f"checkpoint=/home/{seed}.ckpt"
@@ -126,6 +133,7 @@ def test_commands(tmp_path):
     assert commands(runs) == [
         "python run.py -m task=ner 'encoder.directions=[forward]' +vocab.vectors=glove.gz seed=2,10",
         "python run.py task=ner encoder=none seed=1",
+        "python run.py elmo.l2=0.1 seed=3",
         "python run.py job=evaluate checkpoint=1.ckpt seed=1",
         "python run.py job=evaluate checkpoint=2.ckpt seed=2",
     ]
