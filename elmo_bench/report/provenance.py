@@ -86,8 +86,7 @@ def provenance(reports: Sequence[Report], command: str = "") -> Grid:
         *(("sha256", text) for text in _hashes(runs)),
         *(("command", line) for line in commands(runs)),
     ]
-    filled = [[label, text] for label, text in rows if text]
-    return Grid("where the scores come from", ["what", "which"], filled, 1)
+    return Grid("where the scores come from", ["what", "which"], [[*r] for r in rows if r[1]], 1)
 
 
 def _spaces(reports: Sequence[Report]) -> list[str]:
@@ -113,13 +112,14 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
 def commands(runs: Iterable[Run]) -> list[str]:
     """Return the recorded command lines of the runs; those that differ only in seed share a line.
 
-    Folders of the machine and draws of `sweep=tune` are left out, and runs without a command.
+    Without folders of the machine, draws of `sweep=tune`, `job=card`, and runs without a command.
     """
     seeds: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for run in runs:
-        aside = ("seed", *TUNING) if run.tune else ("seed",)
+        aside = ("seed", "out", *(TUNING if run.tune else ()))  # the folder of a card
         if recorded := overrides(Path(run.folder, OVERRIDES)):
-            seeds[tuple(each for each in recorded if not below(key_of(each), aside))].add(run.seed)
+            own = (one for one in recorded if one != "job=card" and not below(key_of(one), aside))
+            seeds[tuple(own)].add(run.seed)
     lines = []
     for settings, numbers in seeds.items():
         several = ["-m"] * (len(numbers) > 1)

@@ -117,7 +117,7 @@ def test_commands(tmp_path):
     runs = [
         ran(tmp_path / "10", 10, *setting, *aside),
         ran(tmp_path / "2", 2, *setting),
-        ran(tmp_path / "none", 1, "task=ner", "encoder=none"),
+        ran(tmp_path / "none", 1, "job=card", "out=mine", "task=ner", "encoder=none"),
         a_run(folder=tmp_path),  # came without its command
         replace(
             ran(tmp_path / "tuned", 3, "sweep=tune", "budget=2", "tune=ner", "elmo.l2=0.1"),
