@@ -198,7 +198,8 @@ def nearest(key: str, known: Collection[str]) -> str | None:
     'elmo.dropout'
     """
     of_hydra = key.startswith("hydra.")
-    known = [each for each in known if each.startswith("hydra.") == of_hydra and "._" not in each]
+    known = [each for each in known if each.startswith("hydra.") == of_hydra]
+    known = [each for each in known if "._" not in each and not each.startswith("tune.")]
     by_name: dict[str, list[str]] = {}
     for each in known:
         by_name.setdefault(each.rpartition(".")[2], []).append(each)

@@ -98,7 +98,10 @@ def test_what_a_sweep_over_options_is_told():
     refused = ConfigCompositionException("Could not override 'batch_size'.")
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         told = message(refused, ["-m", "task=glob(*)", "encoder=mini,none", "batch_size=3"])
-    assert told == "there is no setting batch_size; did you mean fit.batch_size=3?"
+        assert told == "there is no setting batch_size; did you mean fit.batch_size=3?"
+        refused = ConfigCompositionException("Could not override 'task.model.dropout'.")
+        told = message(refused, ["sweep=tune", "task=ner,pos", "task.model.dropout=0"])
+        assert told == "there is no setting task.model.dropout; did you mean elmo.dropout=0?"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONF.glob("job/*.yaml")))
