@@ -140,7 +140,7 @@ class BiaffineParser(nn.Module):
         relations = scores[1].clone()
         relations[..., self.labels.index(ROOT)] = -torch.inf
         names = relations.argmax(-1).tolist()
-        logits = scores[0].detach().log_softmax(-1).double().cpu().numpy()
+        logits = scores[0].detach().log_softmax(-1).cpu().double().numpy()
         trees: list[list[Cells]] = []
         for row, best, length in zip(logits, names, batch.tokens.lengths, strict=True):
             arcs = enumerate(best_tree(row[:length, : length + 1]))
