@@ -30,7 +30,8 @@ def predict(cfg: DictConfig) -> None:
 
     An input with `.jsonl` or `.json` in its name has one JSON object a line, with the keys that the
     task's `parse` reads. Any other input is text with one example a line. The output has the same
-    lines, including blank ones. A record has `line`, its number, and `id`, if the input has it.
+    lines, including blank ones before the last record. A record has `line`, its number, and `id`,
+    if the input has it.
     """
     cfg, module, vocab, records, data = check(cfg)
     extend(cfg, module, vocab, data.all_sentences)
@@ -40,7 +41,7 @@ def predict(cfg: DictConfig) -> None:
     if trainer.is_global_zero:
         pairs = enumerate(data.examples["test"])
         rendered = [task_format(cfg).render(each, module.predictions[k]) for k, each in pairs]
-        _write(records, rendered, cfg)
+        _write(records, rendered, cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
 
@@ -56,13 +57,13 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     return cfg, module, vocab, records, data
 
 
-def _write(records: Records, rendered: Sequence[dict[str, Any]], cfg: DictConfig) -> None:
-    lines = [""] * sum(1 for _ in read_lines(cfg.input))
+def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
+    lines = [""] * records[-1][0]
     for (line, record), labelled in zip(records, rendered, strict=True):
         identity = {"id": record["id"]} if "id" in record else {}
         lines[line - 1] = json.dumps({"line": line} | identity | labelled, ensure_ascii=False)
     text = "\n".join(lines) + "\n"
-    with atomic(cfg.output) as part:  # UTF-8 has no lone surrogates: they are escaped
+    with atomic(output) as part:  # UTF-8 has no lone surrogates, so they are written as escapes
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 

@@ -103,7 +103,9 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         for name, digest in run.inputs.items():
             group, _, file = name.partition(".")
-            key = CORPORA[file == run.settings.get("split", file)]  # job=evaluate reads a split
+            trained_on, scored_on = CORPORA
+            is_scored = file == run.settings.get("split", file)  # job=evaluate reads a split
+            key = scored_on if is_scored else trained_on
             owner = run.settings.get(key, group) if group == "data" else group
             lines[f"{owner}: {file} {digest[:SHORT]}"] = None
     return [*lines]

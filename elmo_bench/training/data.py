@@ -79,7 +79,8 @@ class TaskData(pl.LightningDataModule):
         self.add_inputs: Callable[[Tokens], Tokens] | None = None  # set by `feed`
         self.labels = known_labels(self.examples, vocab)
         if held_out and "dev" not in self.examples:
-            is_same = repr(read["dev"]) == repr(read["train"])  # SST has phrases only to train on
+            # SST has phrases only to train on. Partial functions that are alike are not ==.
+            is_same = repr(read["dev"]) == repr(read["train"])
             whole = self.examples["train"] if is_same else list(read["dev"](files["train"]))
             self.examples |= divide(self.examples["train"], whole, held_out)
         self.all_sentences = [s for split in self.examples for s in self.sentences(split)]

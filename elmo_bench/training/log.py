@@ -30,7 +30,7 @@ class EpochLines(Callback):
         self.started = started  # start of this process, by time.perf_counter
         self.earlier = 0.0  # seconds that earlier, killed processes of the run took
         self.start: float | None = None  # start of a run of training batches; None outside them
-        self.figure = self.mark = ""  # the last score on dev in this epoch; whether it is the best
+        self.score = self.mark = ""  # the last score on dev in this epoch; whether it is the best
         self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
 
     @property
@@ -44,7 +44,7 @@ class EpochLines(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.on_train_start(trainer, pl_module)
-        self.figure = self.mark = ""
+        self.score = self.mark = ""
 
     def on_train_batch_start(self, *_: Any) -> None:
         if self.start is None:  # after a look at dev within the epoch
@@ -67,7 +67,7 @@ class EpochLines(Callback):
         if trainer.sanity_checking:
             return
         value = float(trainer.callback_metrics[self.monitor])
-        self.figure = f"   {self.monitor} {100 * value:5.2f}"
+        self.score = f"   {self.monitor} {100 * value:5.2f}"
         self.mark = "  best so far" if value > self.best else ""
         self.best = max(value, self.best)
 
@@ -89,11 +89,11 @@ class EpochLines(Callback):
             epoch = f"epoch {trainer.current_epoch + 1:2d} of at most {trainer.max_epochs}"
             loss = f"train/loss {float(trainer.callback_metrics['train/loss']):7.3f}"
             seconds = time.perf_counter() - self.begun
-            log.info(f"{epoch}   {loss}{self.figure}   {seconds:4.1f} s{self.mark}")
+            log.info(f"{epoch}   {loss}{self.score}   {seconds:4.1f} s{self.mark}")
 
     def state_dict(self) -> dict[str, Any]:
         now = 0.0 if self.start is None else time.perf_counter() - self.start
-        state = {name: getattr(self, name) for name in ("best", "total", "figure", "mark")}
+        state = {name: getattr(self, name) for name in ("best", "total", "score", "mark")}
         return state | {"seconds": self.seconds + now}
 
     def on_load_checkpoint(
@@ -103,7 +103,7 @@ class EpochLines(Callback):
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]
             self.earlier = state["total"]
-            self.figure, self.mark = state.get("figure", ""), state.get("mark", "")
+            self.score, self.mark = state["score"], state["mark"]
 
 
 def tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:

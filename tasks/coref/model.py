@@ -334,9 +334,14 @@ def _loss(ranking: Ranking) -> Float[Tensor, ""]:
 
 def _clusters(ranking: Ranking) -> list[list[Mention]]:
     mentions = list(zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True))
+    clusters: list[list[Mention]] = []
     homes: dict[int, list[Mention]] = {}  # of a span, its cluster
     for span, back in enumerate(ranking.scores.argmax(1).tolist()):
-        if back:
-            homes[span] = homes.setdefault(span - back, [mentions[span - back]])
-            homes[span].append(mentions[span])
-    return [*{id(cluster): cluster for cluster in homes.values()}.values()]
+        if back == 0:
+            continue
+        if (antecedent := span - back) not in homes:
+            homes[antecedent] = [mentions[antecedent]]
+            clusters.append(homes[antecedent])
+        homes[span] = homes[antecedent]
+        homes[span].append(mentions[span])
+    return clusters
