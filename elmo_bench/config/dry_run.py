@@ -25,6 +25,7 @@ WITH_TRAINER = ("train", "evaluate", "predict")
 DOWNLOAD = "download"  # the value of `dry_run`
 CORPUS = ("task", "data", "vocab", "text")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same
+MODEL = ("task.model", "task.optimizer", "task.elmo", "task.scheduler")  # and no reader sees these
 
 
 def lines(configs: Sequence[DictConfig]) -> list[str]:
@@ -41,7 +42,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
             if cfg.job.get("name") != "train":
                 continue
             said += applied_options(cfg)
-            if (which := (_settings(cfg, CORPUS), reads_apart(cfg))) not in corpora:
+            if (which := (_settings(cfg, CORPUS, MODEL), reads_apart(cfg))) not in corpora:
                 corpora[which] = _corpus(cfg)
             of_corpus, tokens = corpora[which]
             said += of_corpus
@@ -51,11 +52,11 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     return [*dict.fromkeys(said)]
 
 
-def _settings(config: DictConfig, keys: Sequence[str] = ()) -> str:
-    """These settings as text, by default all; without those of `SAME`."""
+def _settings(config: DictConfig, keys: Sequence[str] = (), without: Sequence[str] = ()) -> str:
+    """These settings as text, by default all; without those of `SAME` and of `without`."""
     chosen = [str(each) for each in keys or config if each not in ("hydra", "run_dir")]
     content = OmegaConf.masked_copy(config, chosen)
-    for key in SAME:
+    for key in (*SAME, *without):
         OmegaConf.update(content, key, None, force_add=True)
     return OmegaConf.to_yaml(content)
 

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from elmo_bench.config import dry_run as dry_run_module
 from elmo_bench.config.check import dry_run_lines, faults
 from elmo_bench.files import download
 from tests import conftest
@@ -107,6 +108,19 @@ def test_what_a_run_refuses_a_dry_run_refuses(folder, command, said):
 )
 def test_what_was_not_read_is_said(folder, command, said):
     assert f"{said}: not here; a run downloads it" in dry_run(folder, command)
+
+
+def test_runs_with_one_corpus_read_it_once(folder, monkeypatch):
+    """As those of `sweep=tune`, whose draws differ in settings of the model."""
+    lines = ("elmo.l2=0", "seed=2", "task.optimizer.lr=0.1 task.model.dropout=0 rnn.dropout=0")
+    lines += ("data.size=3",)
+    command = f"data.size=2 encoder=none dry_run=true cache_dir={folder}"
+    configs = [conftest.composed(*f"{command} {line}".split(), whole=True) for line in lines]
+    read, corpus = [], dry_run_module.inputs.corpus
+    spy = lambda cfg: read.append(cfg.data.size) or corpus(cfg)  # noqa: E731
+    monkeypatch.setattr(dry_run_module.inputs, "corpus", spy)
+    dry_run_lines(configs)
+    assert read == [2, 3]
 
 
 @pytest.mark.parametrize(("mode", "place"), [("auto", "disk"), ("memory", "memory")])
