@@ -64,7 +64,8 @@ train() { # TABLE ARGUMENTS...
         each wikigold encoder=wiki finetune=full "$@" ;;
     series) # the second series, results/plan.md
         seeds=11,12,13,14,15
-        sides "wikigold_average sst_average snli ewt_propbank" "$@"
+        sides "wikigold_average sst_average snli" "$@"
+        sides ewt_propbank embed=words_chars "$@"
         sides classify data=cola,mrpc,rte "$@"
         sides "ewt_parse wnut17 ontogum squad" "$@" ;;
     *) echo "$table: no such table" >&2; exit 2 ;;
