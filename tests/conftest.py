@@ -35,6 +35,13 @@ TINY = [
     "trainer=cpu",
     "trainer.enable_progress_bar=false",
 ]
+COSTS = {  # what a run measures besides its scores
+    "parameters": {"trainable": 1, "frozen": 2},
+    "seconds": {"training": 1.0, "total": 2.0},
+    "epochs": 1,
+    "examples_per_second": 1.0,
+    "device": "cpu",
+}
 
 
 def composed(*overrides: str, whole: bool = False) -> DictConfig:

@@ -10,7 +10,7 @@ from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
 from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
-from elmo_bench.runs import Result, begin, corpus_of, hash_files, write_result
+from elmo_bench.runs import begin, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import is_first
@@ -77,18 +77,14 @@ def _write(cfg: DictConfig, file: Path, module: TaskModule, measured: dict[str, 
     """
     run = module.content[KEY]["run"]
     config = _config(cfg, run["config"])
-    result = Result(
-        task=cfg.task.name,
-        seed=config.seed,
-        mix=module.mix(),
-        parameters=run["parameters"],
-        epochs=0,
-        device=device_name(module),
-        **measured,
-    )
-    paths = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
-    hashes = hash_files(paths)
-    write_result(result, config, inputs.choices(), run["inputs"] | hashes)
+    more = {
+        "mix": module.mix(),
+        "parameters": run["parameters"],
+        "epochs": 0,
+        "device": device_name(module),
+    }
+    hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)})
+    write_result(config, measured | more, inputs.choices(), run["inputs"] | hashes)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:

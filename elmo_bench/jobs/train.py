@@ -17,7 +17,6 @@ from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
     LAST_CHECKPOINT,
-    Result,
     about,
     as_baseline,
     begin,
@@ -120,21 +119,19 @@ def _attempt(
     if trainer.is_global_zero:
         batches = trainer.fit_loop.epoch_loop.batch_progress.total.completed
         passes = batches / len(parts.data.train_dataloader())  # the last may have ended early
-        result = Result(
-            task=cfg.task.name,
-            seed=cfg.seed,
-            metrics=metrics,
-            mix=parts.module.mix(),
-            parameters=parameters,
-            seconds={"total": epoch_lines.total, "training": epoch_lines.seconds} | encoder,
-            epochs=trainer.current_epoch,
-            examples_per_second=len(parts.data.examples["train"]) * passes / epoch_lines.seconds,
-            device=device_name(parts.module),
-            overlap=in_others,
-        )
-        write_result(result, asked, inputs.choices())
+        measured = {
+            "metrics": metrics,
+            "mix": parts.module.mix(),
+            "parameters": parameters,
+            "seconds": {"total": epoch_lines.total, "training": epoch_lines.seconds} | encoder,
+            "epochs": trainer.current_epoch,
+            "examples_per_second": len(parts.data.examples["train"]) * passes / epoch_lines.seconds,
+            "device": device_name(parts.module),
+            "overlap": in_others,
+        }
+        run = write_result(asked, measured, inputs.choices())
         last_path.unlink(missing_ok=True)
-        print_result(result, cfg)
+        print_result(run)
     return metrics
 
 

@@ -3,27 +3,27 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from omegaconf import DictConfig
 from rich.console import Console
 
 from elmo_bench.files import counted_noun, duration, plain_lines, two_digits
-from elmo_bench.runs import Result, flat_mix
+from elmo_bench.runs import Run, flat_mix
 
 from .writers import Grid, Terminal
 
 
-def print_result(result: Result, cfg: DictConfig) -> None:
+def print_result(run: Run) -> None:
     """Print the test scores (dev scores if there are none), the mix weights and the time."""
-    split = "test" if any(key.startswith("test/") for key in result.metrics) else "dev"
-    system = f"{result.task} on {cfg.data.name}, encoder={cfg.encoder.name}, seed {result.seed}"
-    print_metrics(result.metrics, split, f"{system}: {split}")
-    if mix := flat_mix(result.mix):
+    split = "test" if any(key.startswith("test/") for key in run.metrics) else "dev"
+    data, encoder = (run.config[group]["name"] for group in ("data", "encoder"))
+    system = f"{run.task} on {data}, encoder={encoder}, seed {run.seed}"
+    print_metrics(run.metrics, split, f"{system}: {split}")
+    if mix := flat_mix(run.mix):
         weights = (f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in mix.items())
         print_line(f"mix: {'   '.join(weights)}")
     print_line(
-        f"{counted_noun(result.epochs, 'epoch')} in {duration(result.seconds['training'])} of "
-        f"training ({two_digits(result.examples_per_second)} examples/s), "
-        f"{duration(result.seconds['total'])} in all; {cfg.run_dir}/result.json"
+        f"{counted_noun(run.epochs, 'epoch')} in {duration(run.seconds['training'])} of "
+        f"training ({two_digits(run.examples_per_second)} examples/s), "
+        f"{duration(run.seconds['total'])} in all; {run.folder}/result.json"
     )
 
 

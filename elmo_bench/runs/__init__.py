@@ -61,7 +61,7 @@ from .read import (
     read_run as read_run,
     text as text,
 )
-from .result import Result as Result, code as code, write_result as write_result
+from .result import code as code, write_result as write_result
 from .resume import (
     LAST_CHECKPOINT as LAST_CHECKPOINT,
     about as about,

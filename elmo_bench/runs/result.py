@@ -1,6 +1,5 @@
 """What a run leaves: `result.json`, with the versions and the commit of its code."""
 
-import dataclasses
 import importlib.metadata
 import math
 import subprocess
@@ -13,53 +12,42 @@ from omegaconf import DictConfig
 from elmo_bench import IS_CLONE, __version__
 from elmo_bench.files import write_json
 
-from .read import ENDED, Mix, Overlap
+from .read import ENDED, Run, read_run
 from .resume import about, now
 
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core")
 
 
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """The results of one run; metrics are fractions of 1."""
-
-    task: str
-    seed: int
-    metrics: dict[str, float]
-    mix: dict[str, Mix]  # by place
-    parameters: dict[str, int]
-    seconds: dict[str, float]
-    epochs: int
-    examples_per_second: float
-    device: str
-    overlap: Overlap = dataclasses.field(default_factory=dict)
-
-
 def write_result(
-    result: Result,
     cfg: DictConfig,
+    measured: Mapping[str, Any],
     choices: Mapping[str, str] | None = None,
     inputs: Mapping[str, str] | None = None,
-) -> None:
-    """Write `result.json`, completely or not at all: metrics, config, versions and commit.
+) -> Run:
+    """Write `result.json`, completely or not at all, and return the run: its config, versions and
+    commit, and what it has `measured`, by fields of `Run`.
 
     `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
     and so are the inputs unless they are given. Raises FloatingPointError for a metric that is not
     finite, since nothing could read the file.
     """
-    for name, value in result.metrics.items():
+    for name, value in measured["metrics"].items():
         if not math.isfinite(value):
             raise FloatingPointError(
                 f"{name} is {value}, but a score in {ENDED} must be finite: see the metric's code"
             )
-    content = dataclasses.asdict(result) | {
+    content = {
+        "task": cfg.task.name,
+        "seed": cfg.seed,
+        **measured,
         "choices": dict(choices or {}),
         **about(cfg),
         **({"inputs": dict(inputs)} if inputs is not None else {}),
         "finished": now(),
         **code(),
     }
-    write_json(Path(cfg.run_dir, ENDED), content)
+    write_json(path := Path(cfg.run_dir, ENDED), content)
+    return read_run(path)
 
 
 def code() -> dict[str, Any]:

@@ -14,8 +14,8 @@ from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import check, report
 from elmo_bench.jobs.train import train
 from elmo_bench.report.plots import style
-from elmo_bench.runs import Result, begin, finished, identity_of, text, write_result
-from tests.conftest import composed
+from elmo_bench.runs import begin, finished, identity_of, text, write_result
+from tests.conftest import COSTS, composed
 
 SWEEPS = ("table1", "table2", "table3", "figure1", "figure2")
 
@@ -126,7 +126,6 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
     """
     identities = set()
     one = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
-    sizes, seconds = {"trainable": 1, "frozen": 1}, {"training": 1.0, "total": 1.0}
     every = [(sweep, *each) for sweep in SWEEPS for each in enumerate(points(sweep))]
     for sweep, number, point in every:
         folder = tmp_path / "runs" / sweep / str(number)
@@ -139,8 +138,7 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
         figure, mix = 0.5 + number / 1000, {} if cfg.elmo.mix == "none" else one
         metrics = {f"{split}/{cfg.task.monitor}": figure for split in ("dev", "test")}
         begin(cfg, {})
-        found = Result(cfg.task.name, cfg.seed, metrics, mix, sizes, seconds, 1, 1.0, "cpu")
-        write_result(found, cfg)
+        write_result(cfg, COSTS | {"metrics": metrics, "mix": mix})
     assert len(identities) == 12 + 6 + 6 + 4
     monkeypatch.setattr(style, "svg", lambda plots: "")  # drawn elsewhere
     cfg = composed("job=paper", f"runs={tmp_path}/runs", f"output={tmp_path}/paper.html")

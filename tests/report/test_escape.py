@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from omegaconf import OmegaConf
 from rich.console import Console
 
 from elmo_bench.config.launcher import Outcome, print_outcomes
@@ -25,7 +24,7 @@ from elmo_bench.report.plots import picture, style
 from elmo_bench.report.result import print_metrics, print_result
 from elmo_bench.report.write import as_csv, latex, markdown
 from elmo_bench.report.writers import SHRINK
-from elmo_bench.runs import Result, collect
+from elmo_bench.runs import Run, collect
 
 # Characters that mean something in one of the formats, more often than others.
 MARKS = st.sampled_from(
@@ -163,23 +162,18 @@ def cells(shown):
 def test_any_text_on_the_terminal(name):
     """What a run and a sweep print of themselves at their end."""
     stream = io.StringIO()
-    result = Result(
-        task=name,
-        seed=1,
+    run = Run(
+        Path("x[/x]"),
+        config={"task": {"name": name}, "data": {"name": ""}, "encoder": {"name": ""}},
         metrics={f"test/{name}/f1": 0.5, "test/f1": 0.5},
         mix={name: {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}},
-        parameters={},
         seconds={"training": 1.0, "total": 2.0},
-        epochs=1,
-        examples_per_second=1.0,
-        device="cpu",
     )
-    cfg = OmegaConf.create({"data": {"name": ""}, "encoder": {"name": ""}, "run_dir": "x[/x]"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", stream)
         patch.setenv("COLUMNS", "1000")
-        print_result(result, cfg)
-        print_metrics(result.metrics, "test", name)
+        print_result(run)
+        print_metrics(run.metrics, "test", name)
         print_outcomes({0: Outcome([name], "failed", reason=name), 1: Outcome(["a"], "done")})
     printed = stream.getvalue()
     assert printed == plain_lines(printed)

@@ -1,6 +1,5 @@
 """A run's folder: what a run finds at its start and leaves at its end."""
 
-import dataclasses
 import errno
 import json
 import math
@@ -10,7 +9,6 @@ import pytest
 
 from elmo_bench.files import alone
 from elmo_bench.runs import (
-    Result,
     begin,
     failures,
     finished,
@@ -22,10 +20,9 @@ from elmo_bench.runs import (
     where,
     write_result,
 )
-from tests.conftest import composed
+from tests.conftest import COSTS, composed
 
-PARAMETERS, SECONDS = {"trainable": 1, "frozen": 2}, {"training": 1.0, "total": 2.0}
-FIGURES = Result("ner", 3, {"dev/f1": 0.5}, {}, PARAMETERS, SECONDS, 1, 1.0, "cpu")
+MEASURED = COSTS | {"metrics": {"dev/f1": 0.5}}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +49,7 @@ def test_the_folder_is_made_and_says_what_has_begun(config, tmp_path):
     begun = json.loads((tmp_path / "run" / "run.json").read_text())
     assert begun["inputs"] == hash_files(files)
     assert begun["identity"] == identity_of(config(), begun["inputs"])
-    write_result(FIGURES, config())
+    write_result(config(), MEASURED)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert begun.items() <= result.items()
     assert result["started"] < result["finished"]
@@ -85,7 +82,7 @@ def test_runs_that_have_no_result(config, tmp_path):
     begun("b/raised", "ValueError: again", seed=1)
     begun("a/killed", seed=2)
     begun("a/failed", "ValueError: no", seed=3)
-    write_result(FIGURES, begun("a/again", seed=3))
+    write_result(begun("a/again", seed=3), MEASURED)
     (tmp_path / "a" / "damaged").mkdir()
     (tmp_path / "a" / "damaged" / "run.json").write_text("{")
     for number, said in enumerate(({"published": {"table": 1}}, {"task": []}, [], {"task": {}})):
@@ -111,7 +108,7 @@ def test_nothing_of_an_earlier_run_stays(config, tmp_path):
     for name in ("predictions", "counts", "tensorboard"):
         (folder / name).mkdir()
         (folder / name / "old").write_text("of seed 1")
-    write_result(FIGURES, config(seed=1))
+    write_result(config(seed=1), MEASURED)
     (folder / "mine.txt").write_text("a user's own")
     begin(config(seed=7, resume=True), {})  # that of seed 1 had ended
     assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "run.json"]
@@ -175,7 +172,7 @@ def test_a_run_goes_on_from_its_own_checkpoint_only(config, tmp_path):
     assert last.read_text() == "state"
     assert begin(config(seed=1), {}) is None  # not asked to go on
     killed(seed=1)
-    write_result(FIGURES, config(seed=1))
+    write_result(config(seed=1), MEASURED)
     assert not unfinished([tmp_path])
 
 
@@ -191,7 +188,7 @@ def test_a_run_goes_on_from_no_checkpoint_of_lightning(config, tmp_path, resume)
 def test_what_is_being_written_is_no_result(config, tmp_path):
     """A kill may leave it."""
     begin(config(), {})
-    write_result(FIGURES, config())
+    write_result(config(), MEASURED)
     scratch = tmp_path / "run" / ".result.json-12345678"
     scratch.mkdir()
     (tmp_path / "run" / "result.json").rename(scratch / "result.json")
@@ -203,9 +200,9 @@ def test_a_figure_that_is_no_number_is_not_written(config, tmp_path, figure):
     """Reports and resume=true could not read the file."""
     cfg = config()
     begin(cfg, {})
-    result = dataclasses.replace(FIGURES, metrics={"dev/f1": 0.5, "test/mcc": figure})
+    measured = MEASURED | {"metrics": {"dev/f1": 0.5, "test/mcc": figure}}
     with pytest.raises(FloatingPointError, match=rf"test/mcc is {figure}, but a score"):
-        write_result(result, cfg)
+        write_result(cfg, measured)
     assert not (tmp_path / "run" / "result.json").exists()
 
 
