@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from elmo_bench.runs import Run, equal, is_without_layers
+from elmo_bench.runs import Run, equal
 
 Row = dict[str, Any]
 OWN = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under task.elmo
@@ -62,7 +62,7 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
         return None
     if str(run.settings.get("rnn._target_")).endswith(".Identity"):
         return None  # the paper has no scores for a linear head
-    if not is_without_layers(run) and not _has_all(run, _content()["settings"]):
+    if not run.is_baseline and not _has_all(run, _content()["settings"]):
         return None
     every = [each for each in _content()["tables"] if _reads_as_much(run, each)]
     tables = [name] if name else every
@@ -102,8 +102,8 @@ def _reads_as_much(run: Run, name: str) -> bool:
 def _is_of(setting: Row, run: Run) -> bool:
     """Whether a run has a row's setting; keys without effect in the run are ignored."""
     is_baseline = setting.get("mix") == "none"
-    if is_baseline or is_without_layers(run):
-        return is_baseline and is_without_layers(run)
+    if is_baseline or run.is_baseline:
+        return is_baseline and run.is_baseline
     of_task = run.config["task"].get("elmo", {})
     own = {key: of_task[key] for key in OWN if key in of_task}
     wanted = {

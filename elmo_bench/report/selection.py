@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from elmo_bench.runs import Key, Run, distinguishing, is_without_layers, values
+from elmo_bench.runs import Key, Run, distinguishing, values
 
 from .grids import titled
 from .names import name, task_titles
@@ -55,7 +55,7 @@ def _is_search(runs: Sequence[Run]) -> bool:
     """Whether settings of ELMo differ between runs, without the baseline's, that are else equal."""
     keys = distinguishing(runs, ())
     others = [key for key in keys if not key.startswith(ELMO)]
-    with_layers = [run for run in runs if not is_without_layers(run)]
+    with_layers = [run for run in runs if not run.is_baseline]
     all_settings = {(values(run, others), values(run, keys)) for run in with_layers}
     return len(all_settings) > len({of_others for of_others, _ in all_settings})
 
@@ -64,7 +64,7 @@ def _alternatives(report: Report) -> list[list[Cell]]:
     """Group the cells that differ only in settings of ELMo: dev selects one of each."""
     groups: dict[Key, list[Cell]] = defaultdict(list)
     for cell in report.cells:
-        if cell.column != report.baseline and not is_without_layers(cell.runs[0]):
+        if cell.column != report.baseline and not cell.runs[0].is_baseline:
             settings = zip(report.keys, cell.key, strict=True)
             groups[*(value for key, value in settings if not key.startswith(ELMO))].append(cell)
     return [*groups.values()]

@@ -17,7 +17,6 @@ from elmo_bench.runs import (
     distinguishing,
     equal,
     full_keys,
-    is_without_layers,
     overlap_lines,
     text,
     values,
@@ -273,7 +272,7 @@ def _compared(report: Report) -> tuple[list[Cell], list[str]]:
     cells = []
     for cell in report.cells:
         base, run = report.base(cell.row), cell.runs[0]
-        if is_joint and run.settings.get("task.joint") is False and not is_without_layers(run):
+        if is_joint and run.settings.get("task.joint") is False and not run.is_baseline:
             flaws[APART][name(report.keys, cell.key, titles)] = None
         if report.baseline is not None and base is None:
             flaws[NO_BASELINE][name(report.rows, cell.row, titles)] = None

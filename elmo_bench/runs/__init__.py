@@ -20,7 +20,6 @@ from .counts import (
 )
 from .identity import (
     identity_of as identity_of,
-    acting as acting,
     as_baseline as as_baseline,
     below as below,
     hash_files as hash_files,
@@ -39,7 +38,6 @@ from .query import (
     distinguishing as distinguishing,
     equal as equal,
     full_keys as full_keys,
-    is_without_layers as is_without_layers,
     values as values,
     varies as varies,
     where as where,

@@ -89,32 +89,29 @@ def acting(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def idle(config: Mapping[str, Any]) -> Iterator[str]:
     """Return the keys that have no effect given the values of others."""
-    elmo = config.get("elmo") or {}
-    store, mix = config.get("store") or {}, elmo.get("mix")
+    settings = dict(leaves(config))
+    mix = settings.get("elmo.mix")
     if mix == "none":  # the baseline
-        yield from (f"elmo.{key}" for key in elmo if key != "mix")
+        yield from (key for key in settings if below(key, ("elmo",)) and key != "elmo.mix")
         yield from ("finetune", "store")
     # The defaults before these settings existed.
-    yield from () if config.get("tf32") else ("tf32",)
-    yield from () if config.get("trial") is not None else ("trial",)
-    yield from () if (config.get("data") or {}).get("labels") else ("data.labels",)
-    yield from () if (config.get("task") or {}).get("joint") else ("task.joint",)
-    yield from () if (config.get("data") or {}).get("held_out") else ("data.held_out",)
-    if not elmo.get("adapt") or mix == "none":
+    later = ("tf32", "data.labels", "data.held_out", "task.joint")
+    yield from (key for key in later if not settings.get(key))
+    if settings.get("trial") is None:
+        yield "trial"
+    if not settings.get("elmo.adapt") or mix == "none":
         yield "adapt"
     # A single share is 1 for any logit; a uniform mix has no logits.
     if mix != "all" and not (isinstance(mix, list) and len(mix) > 1):
         yield from ("elmo.mix_lr", "elmo.l2")
-    is_finetuned = (config.get("finetune") or {}).get("name", "none") != "none"
-    if is_finetuned or store.get("mode") == "off" or store.get("dtype") == "float32":
+    is_finetuned = settings.get("finetune.name", "none") != "none"
+    is_exact = settings.get("store.dtype") == "float32"
+    if is_finetuned or is_exact or settings.get("store.mode") == "off":
         yield "store.dtype"
-    optimizer = (config.get("task") or {}).get("optimizer") or {}
-    columns = (config.get("data") or {}).get("columns") or {}
-    for part, node in {"task.optimizer": optimizer, "data.columns": columns}.items():
-        yield from (f"{part}.{key}" for key, value in node.items() if value is None)
-    schedule = config.get("schedule") or {}
-    yield "task.scheduler" if "_target_" in schedule else "schedule"
-    if (config.get("vocab") or {}).get("vectors"):
+    unset = (key for key, value in settings.items() if value is None)
+    yield from (key for key in unset if below(key, ("task.optimizer", "data.columns")))
+    yield "task.scheduler" if "schedule._target_" in settings else "schedule"
+    if settings.get("vocab.vectors"):
         yield "embed.word_dim"
     else:
         yield from ("embed.freeze", "vocab.lowercase", "vocab.unit_vectors")

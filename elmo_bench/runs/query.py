@@ -32,18 +32,13 @@ def values(run: Run, keys: Sequence[str]) -> Key:
     return tuple(NOTHING if key in run.idle else run.settings.get(key, NOTHING) for key in keys)
 
 
-def is_without_layers(run: Run) -> bool:
-    """Whether a run is a baseline, through its encoder or its mix."""
-    return "none" in (run.settings.get(ENCODER), run.settings.get(MIX))
-
-
 def where(
     runs: Iterable[Run], wanted: Mapping[str, object], *, with_baseline: bool = False
 ) -> list[Run]:
     """Return the runs with these settings; `with_baseline` also those without an encoder."""
 
     def agrees(run: Run, key: str) -> bool:
-        is_baseline = with_baseline and run.settings.get(ENCODER) == "none"
+        is_baseline = with_baseline and run.is_baseline
         if is_baseline and below(key, ("encoder", "finetune", "elmo", "store")):
             return True
         names = [name for name in (key, f"{key}.name") if name in run.settings]

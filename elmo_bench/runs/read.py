@@ -95,6 +95,11 @@ class Run:
         return str(self.config["task"]["name"])
 
     @property
+    def is_baseline(self) -> bool:
+        """Whether it reads no layers, because of its encoder or its mix."""
+        return "none" in (self.settings.get("encoder.name"), self.settings.get("elmo.mix"))
+
+    @property
     def trial(self) -> int | None:
         """The number of the draw that a run of `sweep=tune` tries; None for all others."""
         return self.config.get("trial") if self.tune else None
