@@ -140,7 +140,7 @@ def _config(cfg: DictConfig, run: Run) -> DictConfig:
     """Return a config with the task and the corpus of a run, whose data_dir is that of the command
     line, else of the run.
     """
-    config, data, option = cfg.copy(), run.config.get("data") or {}, run.groups.get("data")
+    config, data, option = cfg.copy(), run.config.get("data") or {}, run.choices.get("data")
     OmegaConf.set_struct(config, False)
     config.task = run.config["task"]
     if "data_dir" not in inputs.overridden(cfg):

@@ -71,7 +71,7 @@ class Run:
 
     folder: Path
     config: dict[str, Any]
-    groups: dict[str, Any] = field(default_factory=dict)  # the options of the config groups
+    choices: dict[str, Any] = field(default_factory=dict)  # the options of the config groups
     seed: Count = 0
     metrics: dict[str, float] = field(default_factory=dict)  # fractions of 1, `test/f1`
     mix: dict[str, LearnedMix] = field(default_factory=dict)
@@ -145,10 +145,9 @@ TYPES: dict[str, Any] = {
     "config.fit.max_epochs": int | None,
     "config.fit.patience": int | None,
     "config.trial": Count | None,
-    "choices": dict | None,
     **{key: kind | None for key, kind in get_type_hints(Run, include_extras=True).items()},
 }
-del TYPES["folder"], TYPES["groups"]
+del TYPES["folder"]
 RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": Count}
 BEGINNING = {"identity": str}
 IN_GROUPS: dict[str, dict[str, Any]] = {  # of a config that has the group
@@ -244,7 +243,7 @@ def read_run(path: Path) -> Run:
         check_types(content, IN_GROUPS[group], source)
     if content.get("epochs"):
         check_types(content, TRAINED, source)
-    content |= {"groups": content.get("choices"), "folder": path.parent}
+    content["folder"] = path.parent
     if not is_finished:
         content["reason"] = _reason(path.parent, content.get("reason") or "did not end")
     names = (name for name in Run.__dataclass_fields__ if content.get(name) is not None)
