@@ -1,5 +1,5 @@
 """The layers on disk against the biLM itself: the same numbers, computed once, by one process, and
-never half there.
+never half there; layers in memory; how far the types of stored vectors move a number.
 """
 
 import errno
@@ -10,15 +10,17 @@ import resource
 import shutil
 from collections import namedtuple
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from elmo_bench.elmo import Elmo, Layers
-from elmo_bench.encoders import build_store
+from elmo_bench.encoders import LayerMemory, build_store
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.encoders.static import WordVectors
+from elmo_bench.encoders.store import pack, row_bytes, unpack
 
 OPTIONS = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))
 SENTENCES = [
@@ -28,6 +30,7 @@ SENTENCES = [
     ["Ann", "sleeps", "and", "Bob", "sings"],
     [""],
 ]
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -285,6 +288,79 @@ def test_a_folder_that_is_read_only(bilm, tmp_path, caplog, monkeypatch):
     assert build_store(bilm, SENTENCES, [1, 2], tmp_path) is None
     assert build_store(bilm, [["Another"]], [2], tmp_path) is None
     assert caplog.text.count("(Read-only file system): running the encoder on every batch") == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8"])
+def test_layers_in_memory(bilm, tmp_path, dtype):
+    """Those of a store, bit for bit: also of an empty sentence, and 0 after the end of others."""
+    memory = LayerMemory(bilm, SENTENCES, [2, 0], CPU, dtype=dtype)
+    store = build_store(bilm, SENTENCES, [2, 0], tmp_path, dtype=dtype)
+    assert memory.starts == store.starts
+    for batch in (SENTENCES, SENTENCES[3:], [[]]):
+        found = memory(memory.prepare(batch))
+        assert found.dtype == store(batch).dtype
+        assert torch.equal(found, store(batch))
+    assert memory.seconds > 0
+    memory.close()
+    assert memory.table.nbytes == 0
+
+
+@pytest.mark.skipif(
+    not Path("/proc/meminfo").exists(), reason="only Linux says how much memory is free"
+)
+@pytest.mark.parametrize(("free", "limit"), [(1, 1e9), (1000, 703.0)])
+def test_no_room_in_memory(bilm, monkeypatch, free, limit):
+    """704 bytes: 2 layers, 10 words and padding, 8 numbers of 4 bytes; half of 1 kB are 512."""
+    read, said = [], f"MemTotal:   9 kB\nMemAvailable:   {free} kB\n"
+    bilm.register_forward_hook(lambda *_: read.append(1))
+    monkeypatch.setattr(Path, "read_text", lambda _: said)
+    with pytest.raises(ValueError, match=r"store\.mode=memory: .* would take .* are free on cpu; "):
+        LayerMemory(bilm, SENTENCES, [0, 1], CPU, max_bytes=limit)
+    assert not read
+    fits = LayerMemory(bilm, SENTENCES, [0, 1], CPU, max_bytes=limit, dtype="float16")
+    assert fits.table.nbytes == 352
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_no_number_moves_by_more_than_half_a_step(dtype):
+    """Of vectors of every length that float32 has, of one with a number far beyond the others, and
+    of zeros.
+    """
+    lengths = torch.logspace(-44, 37, 82)[:, None]
+    lone = torch.full((1, 24), 1e-3).index_fill(1, torch.tensor([5]), -3e4)
+    vectors = torch.cat([torch.randn(82, 24) * lengths, lone, torch.zeros(1, 24)])
+    packed = pack(vectors.view(2, 42, 24), dtype)
+    assert packed.nbytes == 84 * row_bytes(24, dtype)
+    largest = vectors.abs().amax(-1, keepdim=True)
+    half = vectors.abs() / 2**8 if dtype == "bfloat16" else largest / 254
+    moved = (unpack(packed).view(84, 24).double() - vectors).abs()
+    assert (moved <= half * (1 + 1e-5) + torch.finfo(torch.float32).tiny).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exact"),
+    [("bfloat16", torch.arange(-256.0, 257)), ("int8", torch.arange(-127.0, 128) / 4)],
+)
+def test_what_does_not_move(dtype, exact):
+    both = torch.stack([exact, torch.zeros_like(exact)])
+    assert torch.equal(unpack(pack(both, dtype)).float(), both)
+
+
+def test_ties_go_to_the_even_neighbour():
+    tied = torch.tensor([[127.0, 0.5, 1.5, -2.5]])
+    assert unpack(pack(tied, "int8")).tolist() == [[127.0, 0.0, 2.0, -2.0]]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_a_store_of_numbers_above_float16(tmp_path, dtype):
+    """As the layers of many decoders have; float16 refuses them."""
+    table = torch.tensor([[0, 0], [1e5, -3.0], [-2e5, 1e5]])
+    encoder, sentences = WordVectors({"w1": 1, "w2": 2}, table), [["w1", "w2", "?"], ["w2"]]
+    layers = build_store(encoder, sentences, [0], tmp_path, dtype=dtype)(sentences).float()
+    expected = encoder(encoder.prepare(sentences))
+    torch.testing.assert_close(layers, expected, rtol=2**-8, atol=2e5 / 254)
+    with pytest.raises(FloatingPointError, match="not finite in float16"):
+        build_store(encoder, sentences, [0], tmp_path, dtype="float16")
 
 
 @pytest.mark.gpu

@@ -1,4 +1,4 @@
-"""Learning rates from step to step."""
+"""Which parameters are trained at which rate, and learning rates from step to step."""
 
 import math
 
@@ -7,9 +7,12 @@ import torch
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
-from elmo_bench.training.optim import linear_warmup
+from elmo_bench.elmo import Elmo
+from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.training.optim import FineTuning, linear_warmup, parameter_groups
 
 LRS = 0.5, 0.02
+TINY = Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)), num_layers=3)
 
 
 def rates(schedule, steps):
@@ -41,3 +44,46 @@ def test_few_steps(steps):
     """No share is negative or more than the whole, also past the end."""
     shares = rates(lambda optimizer: linear_warmup(optimizer, steps), 2 * steps)
     assert all(0 <= rate <= LRS[0] for rate, _ in shares)
+
+
+def test_the_groups_of_a_bilm_and_their_rates():
+    bilm = BiLm(TINY)
+    names = {parameter: name for name, parameter in bilm.named_parameters()}
+    elmo = Elmo(bilm, finetune=True)
+    _, *groups = parameter_groups(bilm, elmo, FineTuning(lr=0.1, lr_decay=0.5))
+    table = [
+        (group["lr"], {names[p].rpartition(".")[0] for p in group["params"]}) for group in groups
+    ]
+    lstms = [
+        (rate, {f"directions.{d}.{k}" for d in range(2)})
+        for rate, k in ((0.1, 2), (0.05, 1), (0.025, 0))
+    ]
+    assert table[:3] == lstms
+    assert table[3][0] == 0.0125
+    assert all(name.startswith("token_encoder.") for name in table[3][1])
+
+
+def test_what_is_frozen_for_good_is_in_no_group():
+    """As what LoRA has adapters beside."""
+    bilm = BiLm(TINY)
+    bilm.token_encoder.requires_grad_(False)
+    bilm.directions[0][2].bias.requires_grad_(False)
+    groups = FineTuning().groups(bilm)
+    assert len(groups) == 3
+    assert {p for group in groups for p in group} == {
+        p for p in bilm.parameters() if p.requires_grad
+    }
+
+
+def test_an_encoder_that_leaves_a_parameter_out():
+    class Partly(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.top, self.embeddings = nn.Linear(2, 2), nn.Embedding(3, 2)
+
+        def parameter_groups(self):
+            return [[*self.top.parameters()]]
+
+    with pytest.raises(ValueError, match=r"Partly.parameter_groups\(\) has 2 .* 3 of the encoder, each once; it "
+                       "lacks embeddings.weight"):  # fmt: skip
+        FineTuning().groups(Partly())
