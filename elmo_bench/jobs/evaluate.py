@@ -14,7 +14,6 @@ from elmo_bench.runs import begin, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import is_first
-from elmo_bench.training.module import TaskModule
 from elmo_bench.training.outputs import device_name, write_counts, write_predictions
 
 TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of training
@@ -45,12 +44,19 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
         write_predictions(path, examples, module, task_format(cfg).write)
         write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
+        trained = module.content[KEY]["run"]
         measured = {
             "metrics": metrics,
+            "mix": module.mix(),
+            "parameters": trained["parameters"],  # of which `module` lacks frozen vectors
             "seconds": {"total": ended - started, "training": 0.0},
+            "epochs": 0,
             "examples_per_second": len(examples) / (ended - begun),
+            "device": device_name(module),
         }
-        _write(cfg, file, module, measured)
+        hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)})
+        config = _config(cfg, trained["config"])
+        write_result(config, measured, inputs.choices(), trained["inputs"] | hashes)
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
         )
@@ -69,22 +75,6 @@ def _data(cfg: DictConfig, vocab: Vocab) -> tuple[Path, TaskData]:
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
     return file, build.data(cfg, {"test": file}, {"test": reader(cfg, "test", cfg.split)}, vocab)
-
-
-def _write(cfg: DictConfig, file: Path, module: TaskModule, measured: dict[str, Any]) -> None:
-    """Write `result.json` with the scores of this split and the training run's config, inputs and
-    parameters, since `module` lacks frozen vectors.
-    """
-    run = module.content[KEY]["run"]
-    config = _config(cfg, run["config"])
-    more = {
-        "mix": module.mix(),
-        "parameters": run["parameters"],
-        "epochs": 0,
-        "device": device_name(module),
-    }
-    hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)})
-    write_result(config, measured | more, inputs.choices(), run["inputs"] | hashes)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
