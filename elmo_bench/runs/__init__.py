@@ -18,6 +18,17 @@ from .counts import (
     number_of as number_of,
     read_counts as read_counts,
 )
+from .folder import (
+    LAST_CHECKPOINT as LAST_CHECKPOINT,
+    about as about,
+    begin as begin,
+    code as code,
+    finished as finished,
+    goes_on_from as goes_on_from,
+    leaves_error as leaves_error,
+    unfinished as unfinished,
+    write_result as write_result,
+)
 from .identity import (
     identity_of as identity_of,
     as_baseline as as_baseline,
@@ -58,14 +69,4 @@ from .read import (
     frozen as frozen,
     read_run as read_run,
     text as text,
-)
-from .result import code as code, write_result as write_result
-from .resume import (
-    LAST_CHECKPOINT as LAST_CHECKPOINT,
-    about as about,
-    begin as begin,
-    finished as finished,
-    goes_on_from as goes_on_from,
-    leaves_error as leaves_error,
-    unfinished as unfinished,
 )

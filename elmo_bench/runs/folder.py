@@ -1,9 +1,12 @@
-"""The start of a run in its folder: `run.json`, and which earlier run it continues or repeats; and
-`error.txt`, where it fails.
+"""A run's folder: its start, `run.json`, and which earlier run it continues or repeats; its end,
+`result.json`, with the versions and the commit of its code, or `error.txt`, where it fails.
 """
 
+import importlib.metadata
+import math
 import os
 import shutil
+import subprocess
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,15 +17,17 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench import IS_CLONE, __version__
 from elmo_bench.files import read_json, remove_scratch, signals, write_json, write_text
 
 from .identity import hash_files, identity_of
-from .read import BEGUN, ENDED, ERROR, readable
+from .read import BEGUN, ENDED, ERROR, Run, read_run, readable
 
 LAST_CHECKPOINT = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
 LEFT = (LAST_CHECKPOINT, ENDED, "metrics.csv", "best.ckpt", "predictions", "counts", "tensorboard")
+PACKAGES = ("torch", "pytorch-lightning", "hydra-core")  # whose versions a result has
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
 
 
@@ -84,9 +89,40 @@ def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | Non
             path.unlink(missing_ok=True)
     config = OmegaConf.to_container(cfg, resolve=True)  # identifies the run if it fails
     begun = {"identity": identity, "inputs": inputs, "started": now(), "config": config}
-    begun |= more
-    write_json(folder / BEGUN, begun)
+    write_json(folder / BEGUN, begun | more)
     return None
+
+
+def write_result(
+    cfg: DictConfig,
+    measured: Mapping[str, Any],
+    choices: Mapping[str, str] | None = None,
+    inputs: Mapping[str, str] | None = None,
+) -> Run:
+    """Write `result.json`, completely or not at all, and return the run: its config, versions and
+    commit, and what it has `measured`, by fields of `Run`.
+
+    `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
+    and so are the inputs unless they are given. Raises FloatingPointError for a metric that is not
+    finite, since nothing could read the file.
+    """
+    for name, value in measured["metrics"].items():
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"{name} is {value}, but a score in {ENDED} must be finite: see the metric's code"
+            )
+    content = {
+        "task": cfg.task.name,
+        "seed": cfg.seed,
+        **measured,
+        "choices": dict(choices or {}),
+        **about(cfg),
+        **({"inputs": dict(inputs)} if inputs is not None else {}),
+        "finished": now(),
+        **code(),
+    }
+    write_json(path := Path(cfg.run_dir, ENDED), content)
+    return read_run(path)
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
@@ -99,14 +135,34 @@ def about(cfg: DictConfig) -> dict[str, Any]:
 def read_or_empty(path: Path) -> dict[str, Any]:
     """Return a JSON object; an empty one if the file is missing or damaged."""
     try:
-        content = read_json(path)
+        return read_json(path)
     except (OSError, ValueError):
         return {}
-    return content
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat()
+
+
+def code() -> dict[str, Any]:
+    """Return the `versions` and the `commit` of the code."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    versions["elmo-bench"] = __version__
+    return {"versions": versions, "commit": _commit()}
+
+
+def _commit() -> str | None:
+    """Return the code's commit, with a + if it has changes; None outside a checkout."""
+    if not IS_CLONE:  # the packages may be installed inside another project's clone
+        return None
+    command = "git --no-optional-locks describe --always --abbrev=40 --dirty=+ --exclude=*"
+    here, quiet = Path(__file__).parent, subprocess.DEVNULL
+    try:
+        return subprocess.check_output(
+            command.split(), cwd=here, stderr=quiet, text=True, timeout=10
+        ).strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
