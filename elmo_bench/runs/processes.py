@@ -35,9 +35,19 @@ class Processes:
         self.stopped, self.signal = False, 0
 
     def serve(self, environment: Mapping[str, str], modules: Sequence[str] | None) -> None:
-        """Start the server, unless it runs; it imports these modules meanwhile."""
+        """Start the server, unless it runs; it imports these modules meanwhile. It ignores Ctrl-C,
+        and has the environment of the commands, which a library may read when it is imported.
+        """
         forkserver.set_forkserver_preload([__name__, *(modules or ())])
-        _start_server(environment)
+        paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
+        imports = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONSAFEPATH": "1"}
+        ours, handler = {**os.environ}, signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            _set_environment({**environment, **imports})
+            forkserver.ensure_running()
+        finally:
+            _set_environment(ours)
+            signal.signal(signal.SIGINT, handler)
 
     def start(
         self,
@@ -101,21 +111,6 @@ class Processes:
         finally:
             for kind, handler in before.items():
                 signal.signal(kind, handler)
-
-
-def _start_server(environment: Mapping[str, str]) -> None:
-    """Start the server, unless it runs, with the environment of the commands, which a library may
-    read when it is imported. It ignores Ctrl-C.
-    """
-    paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
-    imports = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONSAFEPATH": "1"}
-    ours, handler = {**os.environ}, signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        _set_environment({**environment, **imports})
-        forkserver.ensure_running()
-    finally:
-        _set_environment(ours)
-        signal.signal(signal.SIGINT, handler)
 
 
 def become(
