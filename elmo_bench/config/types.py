@@ -27,7 +27,8 @@ def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:
     except ValidationError as error:
         errors: dict[tuple[str, ...], list[Any]] = {}
         for each in error.errors():
-            errors.setdefault(_path(value, each["loc"]), []).append(each)
+            path = _path(value, each["loc"], is_missing=each["type"] == "missing")
+            errors.setdefault(path, []).append(each)
         return [(path, each[0]["type"], _words(each)) for path, each in errors.items()]
     return []
 
@@ -38,11 +39,13 @@ def _adapter(hint: Any) -> Any:
     return TypeAdapter(hint, config=None if is_model else STRICT)
 
 
-def _path(value: Any, location: Sequence[str | int]) -> tuple[str, ...]:
-    """Return the keys on the way to an error, without items of lists or alternatives of types."""
+def _path(value: Any, location: Sequence[str | int], *, is_missing: bool) -> tuple[str, ...]:
+    """Return the keys on the way to an error, without items of lists or alternatives of types; the
+    last may be one that is missing.
+    """
     path: list[str] = []
     for name in location:
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or not (name in value or is_missing):
             break
         path.append(str(name))
         value = value.get(name)

@@ -41,6 +41,8 @@ WRONG = [
     ("recipe=foo", "recipe=foo, but it must be cola_classify, finetune_bert"),
     ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true or false, or 'fallback'"),
     ("elmo.l2=nan", "elmo.l2=nan, but it must be a finite number"),
+    ("elmo.mix={a:1}", "elmo.mix={a:1}, but it must be 'all', 'top', 'uniform' or 'none', or an"),
+    ("job=report runs={a:1}", "runs={a:1}, but it must be a string, or a list"),
     # What ended in a traceback.
     ("adapt.lr=word", "adapt.lr=word, but it must be a number"),
     (
