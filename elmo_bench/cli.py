@@ -12,7 +12,6 @@ from elmo_bench import COMMAND, CONF, __version__
 from elmo_bench.files import signals
 
 LOOKS = {"--dry-run": "true", "--download-only": "download"}  # option -> dry_run
-MENDABLE = (ValueError, OSError, FloatingPointError, ImportError, MemoryError)
 
 
 def main() -> None:
@@ -50,10 +49,10 @@ def main() -> None:
 def run(cfg: Any) -> object:
     """Run a config's job; what a user can mend is said in a sentence, with more in error.txt."""
     from hydra.core.hydra_config import HydraConfig
-    from hydra.errors import CompactHydraException
     from hydra.types import RunMode
     from hydra.utils import instantiate
 
+    from elmo_bench.config.advice import MENDABLE
     from elmo_bench.config.settings import WITHOUT_A_MODEL
     from elmo_bench.runs import leaves_error
 
@@ -75,7 +74,7 @@ def run(cfg: Any) -> object:
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.RUN:
             sys.exit(message(error, cfg))
         # A sweep in one process goes on.
-        raise CompactHydraException(message(error, cfg)) from error
+        raise ValueError(message(error, cfg)) from error
 
 
 def message(error: Exception, cfg: Any) -> str:

@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from subprocess import CalledProcessError
 from typing import Any
 
 from hydra._internal import hydra as hydras_own
@@ -18,6 +19,12 @@ from omegaconf import OmegaConf
 from elmo_bench import COMMAND, CONF
 from elmo_bench.files import listed
 from elmo_bench.runs import below, leaves
+
+# What a person can mend; any other exception is a defect, with a traceback.
+MENDABLE = (
+    *(ValueError, OSError, FloatingPointError, ImportError, MemoryError, CompactHydraException),
+    CalledProcessError,  # of a command that has said why
+)
 
 # What other programs call a setting or a group.
 ELSEWHERE = {"epochs": "max_epochs", "learning_rate": "lr", "output_dir": "outputs_dir"}
@@ -104,12 +111,10 @@ def explain_errors() -> None:
 
 
 def _reported(work: Any) -> Any:
-    """Do the work. Ends with a message for a wrong command and for a file or folder that cannot be
-    written; any other exception is a defect, with a traceback.
-    """
+    """Do the work; what is `MENDABLE` ends with a message."""
     try:
         return work()
-    except (CompactHydraException, OSError) as error:
+    except MENDABLE as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
         sys.exit(message(error, sys.argv[1:]))

@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from elmo_bench.files import listed
 from elmo_bench.runs import below, is_baseline, leaves, reads_apart
 
-from .advice import unknown_key, unknown_option
+from .advice import MENDABLE, unknown_key, unknown_option
 from .inputs import composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
 from .types import misfits, shown
@@ -102,8 +102,7 @@ def _ending() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        is_said = isinstance(error, ValueError | OSError | ImportError)
-        sys.exit(str(error) if is_said else f"{type(error).__name__}: {error}")
+        sys.exit(str(error) if isinstance(error, MENDABLE) else f"{type(error).__name__}: {error}")
 
 
 def check(config: DictConfig) -> None:

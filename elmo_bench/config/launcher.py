@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus, configure_log
-from hydra.errors import CompactHydraException
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
@@ -88,23 +87,20 @@ class ProcessLauncher(Launcher):
     def check(self) -> None:
         """Check the settings once for all runs; Hydra would wrap what the constructor raises."""
         asked = f"hydra.launcher.prefix={self.asked}"
-        try:
-            if not isinstance(self.n_jobs, int) or self.n_jobs < 1:
-                raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
-            if not isinstance(self.fork, bool):
-                raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
-            if not (self.asked or self.config.get("oversubscribe")):
-                processes.check_cores("hydra.launcher.n_jobs", self.n_jobs)
-            if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
-                raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
-        except ValueError as error:
-            raise CompactHydraException(str(error)) from error
+        if not isinstance(self.n_jobs, int) or self.n_jobs < 1:
+            raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
+        if not isinstance(self.fork, bool):
+            raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
+        if not (self.asked or self.config.get("oversubscribe")):
+            processes.check_cores("hydra.launcher.n_jobs", self.n_jobs)
+        if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
+            raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
         try:
             self.prefix = shlex.split(str(self.asked))
         except ValueError as error:
-            raise CompactHydraException(f"{asked}: {error}") from error
+            raise ValueError(f"{asked}: {error}") from error
         if self.prefix and shutil.which(self.prefix[0]) is None:
-            raise CompactHydraException(f"{asked}, but there is no command {self.prefix[0]}")
+            raise ValueError(f"{asked}, but there is no command {self.prefix[0]}")
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
@@ -112,7 +108,7 @@ class ProcessLauncher(Launcher):
         """Run all jobs and print a table of outcomes.
 
         A job returns its score on dev, for sweepers that search. A failed job returns a
-        CompactHydraException, which Hydra's own sweeper raises when all jobs are done.
+        ValueError, which Hydra's own sweeper raises when all jobs are done.
         """
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
@@ -130,16 +126,16 @@ class ProcessLauncher(Launcher):
         if self.processes.stopped and failed:
             log.info(rest)
             raise signals.Stopped(128 + self.processes.signal)
-        return [returned(outcome, CompactHydraException(rest)) for outcome in outcomes]
+        return [returned(outcome, ValueError(rest)) for outcome in outcomes]
 
     def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
-        """The configs of all jobs; raises CompactHydraException if any has invalid settings."""
+        """The configs of all jobs; raises ValueError if any has invalid settings."""
         load = self.hydra_context.config_loader.load_sweep_config
         configs = [load(self.config, [*overrides]) for overrides in job_overrides]
         if not self.config.get("dry_run"):  # it imports while the settings are checked
             self.processes.serve(self.environment(None), self._modules(configs))
         if messages := dict.fromkeys(line for config in configs for line in faults(config)):
-            raise CompactHydraException("\n".join(messages))
+            raise ValueError("\n".join(messages))
         return configs
 
     def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
@@ -307,7 +303,7 @@ class Returned(JobReturn):
         return self._return_value
 
 
-def returned(outcome: Outcome, error: CompactHydraException) -> JobReturn:
+def returned(outcome: Outcome, error: ValueError) -> JobReturn:
     """The outcome for Hydra: the monitored dev score, as a fraction of 1; None without a model."""
     if not outcome.is_done or outcome.folder is None:
         return Returned(outcome.overrides, status=JobStatus.FAILED, _return_value=error)

@@ -12,7 +12,6 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.core.utils import JobReturn, JobStatus
-from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 
 from elmo_bench.files import counted_noun
@@ -54,13 +53,13 @@ class Tuner(BasicSweeper):
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Train the draws of all sides, choose one of each, and train it with fresh seeds.
 
-        Raises CompactHydraException for a wrong command, for a side none of whose draws has a score
+        Raises ValueError for a wrong command, for a side none of whose draws has a score
         on dev, and for a run with a fresh seed that failed.
         """
         sides = self.sides([*self._parse_config(), *arguments])
         if type(self.launcher).launch is not ProcessLauncher.launch:
             said = "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"
-            raise CompactHydraException(said)
+            raise ValueError(said)
         config, *_ = self.launcher.composed([side.trial(0) for side in sides])
         each = f"{counted_noun(len(sides), 'side')}, {counted_noun(config.budget, 'draw')} of each"
         said = "%s, with seed %d; then the best on dev with %d other seeds"
@@ -78,11 +77,11 @@ class Tuner(BasicSweeper):
         return [*returned, *last]
 
     def sides(self, arguments: Sequence[str]) -> list[Side]:
-        """Return the sides of a command; raises CompactHydraException for a wrong space."""
+        """Return the sides of a command; raises ValueError for a wrong space."""
         overrides = {each.key_or_group: each for each in self._parsed(arguments)}
         if "seed" in overrides and overrides["seed"].is_sweep_override():
             said = "but all draws have one seed; seeds=5 is the number of runs of the choice"
-            raise CompactHydraException(f"{overrides['seed'].input_line}, {said}")
+            raise ValueError(f"{overrides['seed'].input_line}, {said}")
         sides = {key: each for key, each in overrides.items() if not each.is_interval_sweep()}
         drawn = {key for config in self._configs(sides) for key in self._space(config)}
         sides = {
@@ -125,7 +124,7 @@ class Tuner(BasicSweeper):
 
 
 def _check_space(space: Overrides, config: Any) -> None:
-    """Raise CompactHydraException for a space that is for models with other settings."""
+    """Raise ValueError for a space that is for models with other settings."""
     raw: Any = OmegaConf.to_container(config)
     for key, each in space.items():
         sweep: Any = each.value()
@@ -133,7 +132,7 @@ def _check_space(space: Overrides, config: Any) -> None:
         rate = OmegaConf.select(config, key) if key == "task.optimizer.lr" and is_interval else None
         if not is_known or (rate is not None and not sweep.start <= rate <= sweep.end):
             has = f"has {key}={rate}" if is_known else "does not have this setting"
-            raise CompactHydraException(
+            raise ValueError(
                 f"tune draws {each.input_line}, but the model {has}: choose another space (tune="
                 f"bert for experiment=bert/...), or give one: '{key}=interval(LOW,HIGH)'"
             )
@@ -143,13 +142,13 @@ def value(space: Override, draw: str) -> str:
     """Return a value from a space, the same for the same draw, as an override has it."""
     share, sweep = random.Random(draw).random(), space.value()
     if not space.is_sweep_override() or getattr(sweep, "shuffle", False):
-        raise CompactHydraException(f"tune: {space.input_line}, but it must be {SPACES}")
+        raise ValueError(f"tune: {space.input_line}, but it must be {SPACES}")
     if not isinstance(sweep, IntervalSweep):
         values = [*space.sweep_string_iterator()]
         return values[int(share * len(values))]
     low, high, is_log = sweep.start or 0.0, sweep.end or 0.0, "log" in sweep.tags
     if not low < high or (is_log and low <= 0):
-        raise CompactHydraException(f"tune: {space.input_line}: LOW < HIGH, and 0 < LOW with log")
+        raise ValueError(f"tune: {space.input_line}: LOW < HIGH, and 0 < LOW with log")
     if is_log:
         return f"{low * (high / low) ** share:.3g}"
     return f"{low + (high - low) * share:.3g}"
@@ -164,7 +163,7 @@ def best(side: Side, trials: Sequence[JobReturn]) -> int:
     }
     if not scores:
         said = f"none of its {len(trials)} draws has a score on dev; their error.txt says why"
-        raise CompactHydraException(f"{' '.join(side.overrides)}: {said}")
+        raise ValueError(f"{' '.join(side.overrides)}: {said}")
     number = max(scores, key=scores.__getitem__)
     failed, settings = len(trials) - len(scores), " ".join(side.trial(number))
     said = "draw %d of %d (%d failed) is the best on dev, with %.2f: %s"

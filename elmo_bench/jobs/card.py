@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from hydra.core.utils import JobReturn, configure_log
-from hydra.errors import CompactHydraException
 from omegaconf import DictConfig
 
 from elmo_bench.config.inputs import quoted
@@ -36,16 +35,13 @@ class CardLauncher(ProcessLauncher):
     ) -> Sequence[JobReturn]:
         """Run all, and write the card's folder from the finished runs, even if some failed."""
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        try:
-            first, *others = self.composed(job_overrides)
-            if any(config.encoder != first.encoder for config in others):
-                raise ValueError("a card is of one encoder: give one command for each")
-            folder, mixes = card_folder(first), mixes_of(first)
-            jobs = [[*overrides, *mix] for overrides in job_overrides for mix in mixes]
-            returned = super().launch(jobs, initial_job_idx)
-            self.write(folder)
-        except (ValueError, OSError, ImportError, subprocess.SubprocessError) as error:
-            raise CompactHydraException(str(error)) from error
+        first, *others = self.composed(job_overrides)
+        if any(config.encoder != first.encoder for config in others):
+            raise ValueError("a card is of one encoder: give one command for each")
+        folder, mixes = card_folder(first), mixes_of(first)
+        jobs = [[*overrides, *mix] for overrides in job_overrides for mix in mixes]
+        returned = super().launch(jobs, initial_job_idx)
+        self.write(folder)
         return returned
 
     def write(self, folder: Path) -> None:
