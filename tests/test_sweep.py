@@ -16,7 +16,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from elmo_bench.config import inputs, launcher
+from elmo_bench.config import dry_run, inputs, launcher
 from elmo_bench.config.launcher import ProcessLauncher, parted
 from elmo_bench.files.signals import Stopped
 from elmo_bench.runs import identity_of, processes
@@ -286,7 +286,7 @@ def test_each_run_is_told_by_what_differs():
 
 
 def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(launcher, "dry_run_lines", lambda _: [])
+    monkeypatch.setattr(dry_run, "lines", lambda _: [])
     for mine in ([], ["notes.txt"]):
         folder = tmp_path / "users" / "sweep"
         folder.mkdir(parents=True)

@@ -1,6 +1,5 @@
 """Build the parts of a run from a config: ELMo, data, vocabulary, model, module, layer store."""
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.elmo import Elmo
@@ -24,6 +22,7 @@ from . import hardware, inputs
 from .encoders import encoder_or_none, is_pretrained
 from .inputs import instantiate, read_word_vectors
 from .task_format import reader, task_format
+from .types import arguments
 
 
 class Parts(NamedTuple):
@@ -119,10 +118,8 @@ def _accepted(node: DictConfig) -> dict[str, Any]:
     are for its own choice and stay in the config if another is chosen.
     """
     settings: Any = OmegaConf.to_container(node, resolve=True)
-    parameters = inspect.signature(get_object(settings["_target_"])).parameters
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return settings
-    return {key: value for key, value in settings.items() if key in parameters or key[0] == "_"}
+    known = arguments(settings["_target_"])
+    return {k: v for k, v in settings.items() if k in known or "**" in known or k[0] == "_"}
 
 
 def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:

@@ -4,13 +4,12 @@
 in its signature.
 """
 
-import inspect
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,13 +23,12 @@ from elmo_bench.files import listed
 from elmo_bench.runs import below, is_baseline, leaves, reads_apart
 
 from .advice import MENDABLE, unknown_key, unknown_option
-from .inputs import composition, earlier_run, overridden
+from .inputs import choices, composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
-from .types import misfits, shown
+from .types import arguments, misfits, shown
 
 MISSING = "???"
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
-OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # modules with exact type hints
 SLOW = ("pytorch_lightning.",)  # to import; it checks its settings itself
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 # Settings that are not arguments.
@@ -58,7 +56,9 @@ class Check(Callback):
             check(config)
             expand_home(config)
             if config.dry_run:
-                lines = [*dry_run_lines([config]), "The settings are valid; nothing was run."]
+                from elmo_bench.config import dry_run  # imports torch
+
+                lines = [*dry_run.lines([config]), "The settings are valid; nothing was run."]
                 sys.stdout.write("\n".join(lines) + "\n")
                 sys.exit()
             if folder := earlier_run(config):
@@ -86,14 +86,6 @@ def expand_home(cfg: DictConfig) -> None:
 
 def _at_home(value: Any) -> Any:
     return f"{Path.home()}{value[1:]}" if str(value).startswith("~/") else value
-
-
-def dry_run_lines(configs: Sequence[DictConfig]) -> list[str]:
-    """Return lines on what runs would read, keep and take; exits if something cannot be read."""
-    from elmo_bench.config import dry_run  # imports torch
-
-    with _ending():
-        return dry_run.lines(configs)
 
 
 @contextmanager
@@ -176,19 +168,19 @@ def _of_classes(node: Mapping[str, Any], prefix: str = "") -> Iterator[Fault]:
     """Yield the arguments, at or below a node, that are wrong or that their class does not have."""
     target = str(node.get("_target_", ""))
     own = {*node} - {*HYDRAS, *ABOUT.get(prefix.partition(".")[0], ())}
-    arguments: dict[str, Any] = {"**": Any}
+    known: dict[str, Any] = {"**": Any}
     if target and own and not target.startswith(SLOW):
         try:
-            arguments = _arguments(target)
+            known = arguments(target)
         except Exception as error:  # importing a user's module may raise any error
             reason = f"but it cannot be imported: {error.__cause__ or error}".partition("\n")[0]
             yield Fault(f"{prefix}_target_", target, "import", reason)
     for name, value in node.items():
-        key, hint = f"{prefix}{name}", arguments.get(name)
+        key, hint = f"{prefix}{name}", known.get(name)
         if name in HYDRAS:
             continue
-        if "**" not in arguments and name in own - {*arguments} and value is not None:
-            reason = f"but the arguments of {target} are {', '.join(arguments)}"
+        if "**" not in known and name in own - {*known} and value is not None:
+            reason = f"but the arguments of {target} are {', '.join(known)}"
             yield Fault(key, value, "argument", reason)
         elif isinstance(value, dict) and (hint is None or "_target_" in value):
             yield from _of_classes(value, f"{key}.")
@@ -199,24 +191,6 @@ def _of_classes(node: Mapping[str, Any], prefix: str = "") -> Iterator[Fault]:
             yield Fault(key, value, "missing")
         elif hint is not None and (wrong := misfits(value, hint)):
             yield Fault(key, value, wrong[0][1], f"but it must {wrong[0][2]}")
-
-
-@cache
-def _arguments(target: str) -> dict[str, Any]:
-    """Return the arguments of a `_target_` and their types; ** if it accepts others.
-
-    Types are checked only for our own classes: others may accept more than their hints say.
-    """
-    called = _locate(target)
-    try:
-        signature = inspect.signature(called, eval_str=True)
-    except NameError:  # hints only for type checkers
-        signature = inspect.signature(called)
-    is_ours = target.startswith(OURS)
-    return {
-        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation if is_ours else Any
-        for each in signature.parameters.values()
-    }
 
 
 def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[str]) -> list[str]:
@@ -259,8 +233,7 @@ def applied_options(cfg: DictConfig) -> list[str]:
     """Return a line for each optional option that a run has without being asked for it, and one if
     it reads texts apart that it was asked to read in one sequence.
     """
-    hydra, given = composition(cfg), overridden(cfg)
-    chosen = hydra.runtime.choices if hydra else {}
+    given, chosen = overridden(cfg), choices(cfg)
     lines = [
         f"{group} {chosen[group]} applied; ~{group} leaves it out"
         for group in OPTIONAL
@@ -333,7 +306,7 @@ def _of_joint(config: Mapping[str, Any]) -> Iterator[str]:
     task = config["task"]
     joint, name = bool(task.get("joint")), task["model"]["_target_"]
     needs = getattr(_locate(name), "needs_joint", None)  # None: it reads both
-    if joint and "joint" not in _arguments(f"{task['data']}.read"):
+    if joint and "joint" not in arguments(f"{task['data']}.read"):
         yield f"task.joint=true, but {task['data']} cannot read several texts in one sequence"
     elif needs not in (joint, None):
         yield f"task.joint={shown(joint)}, but {name} needs task.joint={shown(needs)}"

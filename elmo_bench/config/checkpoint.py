@@ -27,7 +27,7 @@ from elmo_bench.training.checkpoint import load, refusing
 from elmo_bench.training.module import TaskModule
 
 from . import build, check, inputs
-from .trusted import ADDRESS, check_plain, check_task, corpus, local_path, options
+from .trusted import ADDRESS, check_plain, check_task, corpus, local_path, nodes, options
 
 log = logging.getLogger(__name__)
 KEY = "elmo_bench"
@@ -58,7 +58,7 @@ def describe(
     """Return what `restore` needs, resolved; paths below data_dir are relative to it."""
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in (*MODEL, "data")}
-    config["data"]["option"] = inputs.choices().get("data", cfg.data.name)
+    config["data"]["option"] = inputs.choices(cfg).get("data", cfg.data.name)
     config["encoder"] = {  # conf/ determines its class and what is downloaded
         key: value
         for key, value in config["encoder"].items()
@@ -213,15 +213,12 @@ def _check_targets(node: Any, source: str) -> None:
     """Raise ValueError for a `_target_`, at any depth, that is not one of our classes or would be
     called in another way.
     """
-    if isinstance(node, dict):
-        if wrong := [key for key in node if key.startswith("_") and key not in CALLED]:
+    for each in [each for _, each in nodes(node) if isinstance(each, dict)]:
+        if wrong := [key for key in each if key.startswith("_") and key not in CALLED]:
             raise ValueError(f"{source}: its config contains an invalid key: {wrong[0][:100]}")
-        if "_target_" in node and not _is_ours(target := str(node["_target_"])):
+        if "_target_" in each and not _is_ours(target := str(each["_target_"])):
             classes = f"which is not a class of {'* or '.join(OURS)}*"
             raise ValueError(f"{source}: its config names {target!r}, {classes}")
-        node = [*node.values()]
-    for value in node if isinstance(node, list) else ():
-        _check_targets(value, source)
 
 
 def _is_ours(target: str) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, open_dict, read_write
 
 from elmo_bench.files import watched
 from elmo_bench.files.download import corpus as find
@@ -255,11 +255,21 @@ def composition(cfg: DictConfig) -> Any:
     return cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
 
 
-def overridden(cfg: DictConfig) -> dict[str, str]:
-    """Return the values that the command line sets, by key; in a sweep, those of this run."""
+def choices(cfg: DictConfig) -> dict[str, str]:
+    """Return the chosen option of each config group; empty if Hydra did not compose the config."""
     hydra = composition(cfg)
-    overrides: Any = OmegaConf.to_container(hydra.overrides.task) if hydra else ()
-    return {key_of(override): override.partition("=")[2] for override in overrides}
+    return dict(hydra.runtime.choices) if hydra else {}
+
+
+def overrides(cfg: DictConfig) -> list[str]:
+    """Return the settings on the command line, as typed; in a sweep, those of this run."""
+    hydra = composition(cfg)
+    return list(hydra.overrides.task) if hydra else []
+
+
+def overridden(cfg: DictConfig) -> dict[str, str]:
+    """Return the values of `overrides` by key."""
+    return {key_of(override): override.partition("=")[2] for override in overrides(cfg)}
 
 
 def quoted(value: str | Path) -> str:
@@ -291,8 +301,3 @@ def as_run(config: DictConfig) -> Iterator[DictConfig]:
         yield cfg
     finally:
         hydra.cfg = before
-
-
-def choices() -> dict[str, str]:
-    """Return the chosen option of each config group; empty if Hydra did not compose the config."""
-    return dict(HydraConfig.get().runtime.choices) if HydraConfig.initialized() else {}

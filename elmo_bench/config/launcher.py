@@ -23,7 +23,7 @@ from typing import Any
 from hydra.core.utils import JobReturn, JobStatus, configure_log
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
@@ -37,7 +37,7 @@ from elmo_bench.runs import (
     unfinished,
 )
 
-from .check import dry_run_lines, faults
+from .check import faults
 from .inputs import quoted, same_run
 
 log = logging.getLogger(__name__)
@@ -140,13 +140,15 @@ class ProcessLauncher(Launcher):
 
     def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
         """Log the jobs, and what they would read and keep; then exit."""
+        from elmo_bench.config import dry_run  # imports torch
+
         for job in parted(jobs)[1].items():
             log.info("#%d  %s", *job)
         with contextlib.suppress(OSError):  # what Hydra has created for the sweep
             if [path.name for path in self._folder().iterdir()] == ["multirun.yaml"]:
                 (self._folder() / "multirun.yaml").unlink()
                 self._folder().rmdir()
-        for line in dry_run_lines(configs):
+        for line in dry_run.lines(configs):
             log.info(line)
         runs = counted_noun(len(configs), "run")
         log.info("%s: the settings are valid; nothing was run.", runs)
@@ -278,8 +280,7 @@ class ProcessLauncher(Launcher):
 
     def overrides(self) -> list[str]:
         """The overrides of Hydra's settings as typed: only a run can resolve their references."""
-        typed: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
-        return typed
+        return list(self.config.hydra.overrides.hydra)
 
     def environment(self, gpus: str | None) -> dict[str, str]:
         """The environment of a run, with its share of the machine and the sweep as W&B group."""

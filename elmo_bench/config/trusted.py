@@ -24,7 +24,7 @@ TASK = {  # types of values: our modules, and parts of file names
 
 def check_plain(node: Any, source: str) -> None:
     """Raise ValueError unless `node` is plain data within size limits and free of `${...}`."""
-    for number, (key, value) in enumerate(_nodes(node)):
+    for number, (key, value) in enumerate(nodes(node)):
         where = f"{source}: its config{key[:200]}"
         if number > NODES or key.count(".") > DEPTH:
             raise ValueError(f"{where}: more than {NODES} values, or nested more than {DEPTH} deep")
@@ -38,16 +38,16 @@ def check_plain(node: Any, source: str) -> None:
             raise ValueError(f"{where} has a key that is not a string")
 
 
-def _nodes(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def nodes(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each value at any depth, and each name in a mapping, with its dotted key."""
     yield key, node
     if isinstance(node, dict):
         for name, value in node.items():
             yield key, name
-            yield from _nodes(value, f"{key}.{name}")
+            yield from nodes(value, f"{key}.{name}")
     elif isinstance(node, list):
         for value in node:
-            yield from _nodes(value, f"{key}.")
+            yield from nodes(value, f"{key}.")
 
 
 def check_task(task: Mapping[str, Any], source: str) -> None:

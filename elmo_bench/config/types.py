@@ -1,17 +1,40 @@
-"""Whether a value is of a type, in pydantic's words, and how it is written on a command line."""
+"""The types of a class's arguments, whether a value is of a type, in pydantic's words, and how it
+is written on a command line.
+"""
 
+import inspect
 import json
 import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from hydra._internal.utils import _locate
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # modules with exact type hints
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 # What pydantic calls a value of JSON, and how a config has it.
 WORDS = {"a valid array": "a list", "an object": "{KEY:VALUE}", "a valid boolean": "true or false"}
 WORDS |= {"a valid integer": "an integer", "a valid ": "a ", "False": "false"}
+
+
+@cache
+def arguments(target: str) -> dict[str, Any]:
+    """Return the arguments of a `_target_` and their types; ** if it accepts others.
+
+    Types are known only of our own classes: others may accept more than their hints say.
+    """
+    called = _locate(target)
+    try:
+        signature = inspect.signature(called, eval_str=True)
+    except NameError:  # hints only for type checkers
+        signature = inspect.signature(called)
+    is_ours = target.startswith(OURS)
+    return {
+        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation if is_ours else Any
+        for each in signature.parameters.values()
+    }
 
 
 def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:

@@ -56,7 +56,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         }
         hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)})
         config = _config(cfg, trained["config"])
-        write_result(config, measured, inputs.choices(), trained["inputs"] | hashes)
+        write_result(config, measured, inputs.choices(cfg), trained["inputs"] | hashes)
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
         )

@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
@@ -50,7 +49,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         "settings": {"steps": cfg.probe.steps, "lr": cfg.probe.lr},
         "seeds": seeds,
         "properties": measured,
-        "command": typed(HydraConfig.get().overrides.task if HydraConfig.initialized() else []),
+        "command": typed(inputs.overrides(cfg)),
     }
     write_json(Path(cfg.run_dir, "probe.json"), content | code())
     Console().print(Terminal(probes_grid([content])))

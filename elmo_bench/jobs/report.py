@@ -3,18 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import report as reports
+from elmo_bench.config.inputs import overrides
 
 
 def report(cfg: DictConfig) -> None:
     """Write the tables over all runs below `runs` to the files of `output`, and print them."""
     outputs, built = check(cfg)
-    command = reports.typed(HydraConfig.get().overrides.task) if HydraConfig.initialized() else ""
-    reports.write_files(outputs, built, command, cfg.title)
+    given = overrides(cfg)
+    reports.write_files(outputs, built, reports.typed(given) if given else "", cfg.title)
     # Print last, since a closed pipe (`| head`) ends the process.
     reports.show(built, Console(emoji=False))
 

@@ -129,7 +129,7 @@ def _attempt(
             "device": device_name(parts.module),
             "overlap": in_others,
         }
-        run = write_result(asked, measured, inputs.choices())
+        run = write_result(asked, measured, inputs.choices(cfg))
         last_path.unlink(missing_ok=True)
         print_result(run)
     return metrics

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from elmo_bench.config import dry_run as dry_run_module
-from elmo_bench.config.check import dry_run_lines, faults
+from elmo_bench.config.advice import MENDABLE
+from elmo_bench.config.check import faults
 from elmo_bench.files import download
 from tests import conftest
 
@@ -33,12 +34,12 @@ def folder(tmp_path):
 
 
 def dry_run(folder, command, kind="true"):
-    """The lines of a dry run; a refusal ends it with SystemExit."""
+    """The lines of a dry run."""
     arguments = [part.format(d=folder) for part in command.split()]
     arguments += [f"dry_run={kind}", f"cache_dir={folder}/cache", f"outputs_dir={folder}/outputs"]
     config = conftest.composed(*arguments, whole=True)
     assert faults(config) == []
-    return "\n".join(dry_run_lines([config]))
+    return "\n".join(dry_run_module.lines([config]))
 
 
 EMBED = "job=embed encoder=mini input={d}/text.txt output={d}/o.hdf5"
@@ -91,7 +92,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
 )
 def test_what_a_run_refuses_a_dry_run_refuses(folder, command, said):
     before = {*folder.rglob("*")}
-    with pytest.raises(SystemExit, match=re.escape(said.format(d=folder))):
+    with pytest.raises(MENDABLE, match=re.escape(said.format(d=folder))):
         dry_run(folder, command)
     kept = {path for path in {*folder.rglob("*")} - before if "cache" not in path.parts}
     assert kept == set()
@@ -119,7 +120,7 @@ def test_runs_with_one_corpus_read_it_once(folder, monkeypatch):
     read, corpus = [], dry_run_module.inputs.corpus
     spy = lambda cfg: read.append(cfg.data.size) or corpus(cfg)  # noqa: E731
     monkeypatch.setattr(dry_run_module.inputs, "corpus", spy)
-    dry_run_lines(configs)
+    dry_run_module.lines(configs)
     assert read == [2, 3]
 
 
