@@ -10,7 +10,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
-from elmo_bench.config.advice import before, help_of_job, message
+from elmo_bench.config.advice import MENDABLE, before, help_of_job, message
 from elmo_bench.config.check import faults
 from tests.conftest import CONF
 from tests.test_run import run
@@ -25,7 +25,7 @@ def said(arguments: list[str]) -> str:
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         try:
             config = compose("config", arguments, return_hydra_config=True)
-        except Exception as error:
+        except MENDABLE as error:  # any other would be a traceback
             return message(error, arguments)
     return "\n".join(faults(config))
 

@@ -7,19 +7,13 @@ import random
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from elmo_bench.config.advice import before, message
-from elmo_bench.config.check import faults
-from tests.conftest import composed
+from tests.config.test_advice import said
+from tests.conftest import CONF, composed
 
-CONF = Path(__file__).parents[2] / "conf"
 CASES = int(os.environ.get("COMMAND_LINES", "60"))
 # What each job needs, which Hydra cannot know.
 NEEDS = {
@@ -118,17 +112,13 @@ def right(base: tuple[str, ...], rng: random.Random) -> list[str]:
 
 def judged(command: Command) -> tuple[str, str]:
     """What becomes of a command, and what it says."""
-    lines = before(command.arguments)
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        try:
-            lines = lines or faults(compose("config", command.arguments, return_hydra_config=True))
-        except (HydraException, OmegaConfBaseException) as error:
-            lines = [message(error, command.arguments)]
-        except Exception as error:
-            return "traceback", repr(error)
+    try:
+        told = said(command.arguments)
+    except Exception as error:
+        return "traceback", repr(error)
     if command.key:
-        return "refused" if lines else "wrong, but accepted", "\n".join(lines)
-    return "refused, but right" if lines else "accepted", "\n".join(lines)
+        return "refused" if told else "wrong, but accepted", told
+    return "refused, but right" if told else "accepted", told
 
 
 def test_wrong_ones_are_refused_and_right_ones_are_not():
