@@ -16,7 +16,7 @@ import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import watched
 from elmo_bench.files.download import corpus as find
@@ -264,7 +264,8 @@ def choices(cfg: DictConfig) -> dict[str, str]:
 def overrides(cfg: DictConfig) -> list[str]:
     """Return the settings on the command line, as typed; in a sweep, those of this run."""
     hydra = composition(cfg)
-    return list(hydra.overrides.task) if hydra else []
+    typed: Any = OmegaConf.to_container(hydra.overrides.task) if hydra else []  # not resolved
+    return typed
 
 
 def overridden(cfg: DictConfig) -> dict[str, str]:

@@ -23,7 +23,7 @@ from typing import Any
 from hydra.core.utils import JobReturn, JobStatus, configure_log
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
@@ -280,7 +280,8 @@ class ProcessLauncher(Launcher):
 
     def overrides(self) -> list[str]:
         """The overrides of Hydra's settings as typed: only a run can resolve their references."""
-        return list(self.config.hydra.overrides.hydra)
+        typed: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra)
+        return typed
 
     def environment(self, gpus: str | None) -> dict[str, str]:
         """The environment of a run, with its share of the machine and the sweep as W&B group."""
