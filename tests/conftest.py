@@ -4,6 +4,7 @@ numbers that do not change, a tiny run.
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 # Tests are small: threads would only wait for each other.
@@ -21,7 +22,9 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.encoders.bilm import BiLm, save
+from elmo_bench.sample import files as sample
+from tests.tasks.small import bilm
 
 SHARED = Path(__file__).parents[2] / "shared"
 GOLDEN = Path(__file__).parent / "golden"
@@ -93,17 +96,24 @@ def closed_pipe():
 
 
 @pytest.fixture
-def tiny(tmp_path, tmp_path_factory):
-    """compose(*overrides) -> config of a tiny NER run; `encoder=files` finds a small random biLM."""
-    save(
-        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))),
-        tmp_path / "bilm" / "weights.safetensors",
-    )
+def new_run(tmp_path, tmp_path_factory):
+    """compose(*overrides) -> config of a run on the CPU, in a new folder: run0, run1, ..."""
 
     def build(*overrides):
-        run_dir = tmp_path / f"run{len(list(tmp_path.glob('run*')))}"
+        run_dir = tmp_path / f"run{len([*tmp_path.glob('run*')])}"
         run_dir.mkdir()
-        base = [*TINY, f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+        where = [f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+        return composed("trainer=cpu", "trainer.enable_progress_bar=false", *where, *overrides)
+
+    return build
+
+
+@pytest.fixture
+def tiny(tmp_path, new_run):
+    """compose(*overrides) -> config of a tiny NER run; `encoder=files` finds a small random biLM."""
+    save(bilm(), tmp_path / "bilm" / "weights.safetensors")
+
+    def build(*overrides):
         chosen = (
             ["encoder=files", f"encoder.dir={tmp_path}/bilm"]
             if not any(o.startswith("encoder=") for o in overrides)
@@ -111,15 +121,34 @@ def tiny(tmp_path, tmp_path_factory):
         )
         is_generated = not any(o.startswith("data=") or o == "job=evaluate" for o in overrides)
         chosen += ["data.size=2"] if is_generated else []
-        return composed(*base, *chosen, *overrides)
+        return new_run(*TINY, *chosen, *overrides)
 
     return build
 
 
+@pytest.fixture
+def reads(monkeypatch):
+    """How often the biLM has read each sentence."""
+    counts, forward = Counter(), BiLm.forward
+
+    def counting(bilm, inputs, *args, **kwargs):
+        counts.update(row[row.any(-1)].numpy().tobytes() for row in inputs.chars)
+        return forward(bilm, inputs, *args, **kwargs)
+
+    monkeypatch.setattr(BiLm, "forward", counting)
+    return counts
+
+
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory) -> Path:
-    """The folder of a small random BERT, with a tokenizer trained on the sample's text."""
+def lines(tmp_path_factory) -> list[str]:
+    """Sentences of the sample's raw text."""
+    files = sample(task="lm", root=tmp_path_factory.mktemp("text"), size=60)
+    return files["train"].read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory, lines) -> Path:
+    """The folder of a small random BERT, with a tokenizer trained on those."""
     from tests.encoders import tiny as models
 
-    root = tmp_path_factory.mktemp("bert")
-    return models.save("bert", root / "model", models.text(root))
+    return models.save("bert", tmp_path_factory.mktemp("bert") / "model", lines)

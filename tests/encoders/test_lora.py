@@ -6,17 +6,12 @@ import pytest
 import torch
 
 from elmo_bench.encoders import add_adapters
-from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.encoders.transformer import Transformer
 from elmo_bench.training.optim import FineTuning
 from tests.encoders import tiny as models
+from tests.tasks.small import bilm
 
 SENTENCES = [["Ann", "runs"], ["No", "one", "slept"]]
-
-
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory):
-    return models.text(tmp_path_factory.mktemp("text"))
 
 
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")  # GPT-2's weights lie the other way round
@@ -55,11 +50,10 @@ def test_adapters_alone_train(lines, tmp_path, name):
 
 
 def test_an_encoder_without_a_model_of_transformers():
-    bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),)))
     with pytest.raises(
         ValueError, match=r"finetune=lora requires an encoder with .* but this one is a BiLm"
     ):
-        add_adapters(bilm, 8)
+        add_adapters(bilm(), 8)
 
 
 def test_without_peft(lines, tmp_path, monkeypatch):

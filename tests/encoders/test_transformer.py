@@ -41,11 +41,6 @@ DENSE = "encoder.layer.1.output.dense.weight"
 
 
 @pytest.fixture(scope="session")
-def lines(tmp_path_factory):
-    return models.text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="session")
 def sentences(lines):
     return [*(line.split() for line in lines[:4]), *ODD, " ".join(lines[4:8]).split()]
 
@@ -774,17 +769,6 @@ def test_an_index_names_safetensors_alone(broken, name):
             ValueError, match=rf"encoder\.model=.*broken .*: {index} names {name!r}"
         ):
             Transformer(model=broken)
-
-
-def test_a_tokenizer_of_another_model(broken, folders, lines):
-    large = transformers.GPT2Tokenizer().train_new_from_iterator(
-        [*lines, "zzz 999"], vocab_size=900, show_progress=False
-    )
-    large.save_pretrained(broken)
-    with pytest.raises(
-        ValueError, match=r"has more subwords than the model has embeddings \(384\)"
-    ):
-        Transformer(model=broken)
 
 
 def test_a_subword_that_was_added_to_the_tokenizer(broken):

@@ -9,8 +9,6 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from elmo_bench.sample import files
-
 ENTRIES = 384  # of a vocabulary
 LAYERS = {"vocab_size": ENTRIES, "num_hidden_layers": 3, "num_attention_heads": 4}
 SIZES = LAYERS | {"hidden_size": 32, "intermediate_size": 48}
@@ -64,11 +62,6 @@ def kind(name: str, tokens: Any, folder: Path, **settings: Any) -> Path:
     sizes = SIZES | SPREAD | special | ({} if name == "xlnet" else POSITIONS)
     config = transformers.AutoConfig.for_model(name, **(sizes | KINDS.get(name, {}) | settings))
     return write(config, tokens, folder)
-
-
-def text(root: Path) -> list[str]:
-    """Sentences of the sample's raw text."""
-    return files(task="lm", root=root, size=60)["train"].read_text(encoding="utf-8").splitlines()
 
 
 def tokenizer(name: str, lines: list[str]) -> Any:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from elmo_bench.encoders import build_store
-from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.files import alone, atomic
 from elmo_bench.jobs.cache import cache
 from tests import conftest
+from tests.tasks.small import bilm
 
 MINE = (
     "mine/notes.txt",
@@ -32,8 +32,7 @@ def store(tmp_path):
     for path in ("sample-2-0123456789/ner/train.conll", f"elmo/{12 * '0'}/options.json", *MINE):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"0" * 1_500_000)
-    bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))).eval()
-    store = build_store(bilm, [["a"]], [0], tmp_path / "layers")
+    store = build_store(bilm().eval(), [["a"]], [0], tmp_path / "layers")
     yield store
     store.close()
 

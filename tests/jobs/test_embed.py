@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import BiLm, Options, load, save
+from elmo_bench.encoders.bilm import load, save
 from elmo_bench.jobs import embed as job
 from elmo_bench.text.chars import char_ids
 from tests.conftest import composed
+from tests.tasks.small import bilm
 
 TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\nx\n"
 
@@ -27,10 +28,7 @@ TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\
 @pytest.fixture
 def files(tmp_path):
     """Overrides that name a small random biLM by its two files."""
-    save(
-        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))),
-        tmp_path / "bilm" / "weights.safetensors",
-    )
+    save(bilm(), tmp_path / "bilm" / "weights.safetensors")
     return [
         f"encoder.options={tmp_path}/bilm/options.json",
         f"encoder.weights={tmp_path}/bilm/weights.safetensors",
@@ -51,9 +49,9 @@ def embed(*overrides):
 
 def expected(files, lines):
     """All layers of each line, computed one by one."""
-    bilm = load(*(path.partition("=")[2] for path in files)).eval()
+    model = load(*(path.partition("=")[2] for path in files)).eval()
     with torch.no_grad():
-        return [bilm.read(char_ids([tokens]))[0][:, 0].numpy() for tokens in lines]
+        return [model.read(char_ids([tokens]))[0][:, 0].numpy() for tokens in lines]
 
 
 def read(path):

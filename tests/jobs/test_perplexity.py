@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.encoders.bilm import save
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
 from elmo_bench.text.chars import char_ids
 from tests.conftest import composed
+from tests.tasks.small import bilm
 
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "dog", "cat", "barks", "."]
 LINES = [
@@ -26,9 +27,7 @@ SENTENCES = [line for line in LINES if line]
 @pytest.fixture
 def folder(tmp_path):
     """What job=pretrain leaves, of random weights that are large enough to tell words apart."""
-    model = LanguageModel(
-        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))), VOCABULARY
-    )
+    model = LanguageModel(bilm(), VOCABULARY)
     with torch.no_grad():
         for parameter in model.softmax.parameters():
             parameter.copy_(torch.randn_like(parameter))

@@ -1,20 +1,17 @@
 """The job measures every property that a file has, with several seeds."""
 
 import json
+from functools import partial
 
 import pytest
 
 from elmo_bench.jobs.probe import probe
-from tests import conftest
+from tests.conftest import composed
 
 
 @pytest.fixture
 def config(tmp_path, tmp_path_factory):
-    def composed(*overrides):
-        where = [f"run_dir={tmp_path}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
-        return conftest.composed(*where, *overrides)
-
-    return composed
+    return partial(composed, f"run_dir={tmp_path}", f"cache_dir={tmp_path_factory.getbasetemp()}")
 
 
 def test_on_the_sample(config, tmp_path, capsys):

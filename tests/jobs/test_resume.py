@@ -5,6 +5,7 @@ predictions, bit for bit.
 import itertools
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,6 @@ from elmo_bench.training import data
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.resume import save_state
 from tasks.ner.model import BiLstmCrf
-from tests import conftest
 from tests.jobs.small import SMALL
 
 MORE = {  # what draws random numbers, keeps a state or moves between steps
@@ -77,29 +77,17 @@ def left(cfg):
 
 
 @pytest.fixture
-def composed(tmp_path, tmp_path_factory):
-    """The config of a small run that writes into a folder of a name."""
-
-    def composed(name, *overrides):
-        (tmp_path / name).mkdir(exist_ok=True)
-        folders = [f"run_dir={tmp_path / name}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
-        small = [
-            "trainer=cpu",
-            "trainer.enable_progress_bar=false",
-            "fit.max_epochs=2",
-            "data.size=3",
-        ]
-        return conftest.composed(*small, *overrides, *folders)
-
-    return composed
+def composed(new_run):
+    """The config of a short run."""
+    return partial(new_run, "fit.max_epochs=2", "data.size=3")
 
 
 @pytest.mark.parametrize("task", MORE)
 def test_as_if_it_had_not_been_killed(composed, task):
     settings = [f"task={task}", *SMALL[task], *MORE[task]]
-    undisturbed = composed("undisturbed", *settings)
+    undisturbed = composed(*settings)
     train(undisturbed)
-    killed = composed("killed", *settings, "fit.save_minutes=0", "resume=true")
+    killed = composed(*settings, "fit.save_minutes=0", "resume=true")
     for step in (1, 3, 5):  # within an epoch and, where it has three steps, between two
         train_and_kill(killed, TaskModule, "training_step", until(step))
     train(killed)
@@ -125,9 +113,9 @@ def test_killed_at_each_step(composed, settings, steps):
     """With these settings, Lightning's own restart skips a part of dev, or a batch."""
     settings = [*SMALL["ner"], "fit.batch_size=4", "fit.max_epochs=3", *settings]
     settings = [*settings, "trainer.log_every_n_steps=1", "fit.save_minutes=0"]
-    undisturbed = composed("undisturbed", *settings)
+    undisturbed = composed(*settings)
     train(undisturbed)
-    killed = composed("killed", *settings, "resume=true")
+    killed = composed(*settings, "resume=true")
     for step in range(steps):
         train_and_kill(killed, TaskModule, "training_step", until(step))
     train(killed)
@@ -136,15 +124,15 @@ def test_killed_at_each_step(composed, settings, steps):
 
 def test_too_few_steps(composed):
     with pytest.raises(ValueError, match=r"ended before the first pass over dev.*max_steps"):
-        train(composed("run", *SMALL["ner"], "fit.batch_size=4", "+trainer.max_steps=2"))
+        train(composed(*SMALL["ner"], "fit.batch_size=4", "+trainer.max_steps=2"))
 
 
 @pytest.mark.parametrize("settings", [[], ["fit.patience=1", "fit.max_epochs=9"]])
 def test_killed_after_training(composed, settings, monkeypatch):
     """Nothing is trained again, whether the last epoch had come or dev no longer rose."""
-    undisturbed = composed("undisturbed", *SMALL["ner"], *settings)
+    undisturbed = composed(*SMALL["ner"], *settings)
     train(undisturbed)
-    killed = composed("killed", *SMALL["ner"], *settings, "resume=true")
+    killed = composed(*SMALL["ner"], *settings, "resume=true")
     train_and_kill(killed, training, "write_result", kill)
     monkeypatch.setattr(TaskModule, "training_step", kill)
     train(killed)
@@ -201,7 +189,7 @@ def fail(*_):
 def test_a_last_ckpt_that_is_none(composed):
     """It is named, and stays: only a person takes a run's hours away."""
     settings = ["encoder=none", "fit.batch_size=4", "resume=true", "fit.save_minutes=0"]
-    cfg = composed("killed", *SMALL["ner"], *settings)
+    cfg = composed(*SMALL["ner"], *settings)
     train_and_kill(cfg, TaskModule, "training_step", until(1))
     path = Path(cfg.run_dir, "last.ckpt")
     saved, content = torch.load(path, weights_only=True), path.read_bytes()
@@ -231,14 +219,15 @@ def test_a_last_ckpt_that_is_none(composed):
 def test_a_folder_that_has_moved(composed, tmp_path):
     """The best checkpoint is looked for where the run is now."""
     settings = [*SMALL["ner"], "fit.batch_size=4"]
-    undisturbed = composed("undisturbed", *settings)
+    undisturbed = composed(*settings)
     train(undisturbed)
-    train_and_kill(composed("before", *settings), TaskModule, "training_step", until(4))
-    (tmp_path / "before").rename(tmp_path / "after")
-    after = composed("after", *settings, "resume=true")
+    before = composed(*settings)
+    after = composed(*settings, "resume=true", f"run_dir={tmp_path}/after")
+    train_and_kill(before, TaskModule, "training_step", until(4))
+    Path(before.run_dir).rename(after.run_dir)
     train(after)
     assert left(after) == left(undisturbed)
-    assert not (tmp_path / "before").exists()
+    assert not Path(before.run_dir).exists()
 
 
 def test_once_more_in_float32(composed, monkeypatch, caplog):
@@ -254,10 +243,10 @@ def test_once_more_in_float32(composed, monkeypatch, caplog):
         return loss(self, scores, batch) * (math.nan if is_lost else 1)
 
     monkeypatch.setattr(BiLstmCrf, "loss", overflowing)
-    wanted = composed("float32", *settings)
+    wanted = composed(*settings)
     train(wanted)
     asked = ["trainer.precision=bf16-mixed", "resume=true", "fit.save_minutes=0"]
-    cfg = composed("bf16", *settings, *asked)
+    cfg = composed(*settings, *asked)
     kills = iter([False] * 9 + [True])
     step = TaskModule.training_step
 

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo_bench.elmo import Elmo, Layers
-from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, BiGru, BiLstm, Words, WordsChars, tokens, variational_dropout
 from elmo_bench.text import Vocab
+from tests.tasks.small import bilm
 
 VOCAB = Vocab(["the", "cat"], ["O"])
 SENTENCES = [["The", "cat", "sat"], ["the"]]
@@ -18,7 +18,7 @@ SENTENCES = [["The", "cat", "sat"], ["the"]]
 def backbone(at, **more):
     torch.manual_seed(0)
     embed = WordsChars(vocab=VOCAB, vectors={}, word_dim=6, char_dim=3, num_filters=4, width=3)
-    elmo = Elmo(BiLm(Options(cell_size=6, projection_size=4, filters=((1, 3),))), at=at)
+    elmo = Elmo(bilm(), at=at)
     return Backbone(embed, elmo, partial(BiLstm, hidden_size=5), **more)
 
 
@@ -35,13 +35,6 @@ def test_widths(at, dim):
 def test_features_of_the_task():
     built = backbone(["input"], num_features=2)
     assert built(tokens(SENTENCES, VOCAB), torch.ones(2, 3, 2)).shape == (2, 3, 10)
-
-
-def test_layers_from_elsewhere_give_the_same():
-    built = backbone(["input", "output"]).eval()
-    batch = tokens(SENTENCES, VOCAB)
-    layers = built.elmo.encoder(built.elmo.prepare(SENTENCES))
-    torch.testing.assert_close(built(batch), built(batch._replace(elmo=Layers(layers))))
 
 
 def test_padding_changes_nothing():
