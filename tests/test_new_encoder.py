@@ -1,5 +1,5 @@
 """The encoders of docs/encoders.md, exactly as they are printed there, in a folder of a user's
-own: under every task, frozen and fine-tuned, and in every job that reads an encoder.
+own: frozen and fine-tuned, and in every job that reads an encoder.
 """
 
 import json
@@ -14,19 +14,19 @@ import torch
 from elmo_bench import encode
 from elmo_bench.config import encoders, inputs
 from elmo_bench.encoders import Encoder
-from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.encoders.bilm import save
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.probe import probe
 from elmo_bench.jobs.train import train
-from tests import conftest
 from tests.jobs.small import SMALL
+from tests.tasks.small import bilm
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.M | re.S)
 SENTENCES = [["Morin", "saw", "the", "play", "."], ["", "x" * 10_000], ["saw"]]
-QUIET = ["trainer=cpu", "trainer.enable_progress_bar=false"]
+SMALL_NER = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1"]
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +48,13 @@ def mine(tmp_path_factory):
 
 
 @pytest.fixture
-def composed(mine, tmp_path, tmp_path_factory, monkeypatch):
+def composed(mine, new_run, monkeypatch):
     """compose(*overrides) -> a config with the user's folder; its command line is known to it."""
 
     def build_config(*overrides):
-        run_dir = tmp_path / f"run{len([*tmp_path.glob('run*')])}"
-        run_dir.mkdir()
-        where = [f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
-        search = f"hydra.searchpath=[file://{mine}/mine]"
         values = dict(override.split("=", 1) for override in overrides)
         monkeypatch.setattr(inputs, "overridden", lambda _: values)
-        return conftest.composed(search, *QUIET, *where, *overrides)
+        return new_run(f"hydra.searchpath=[file://{mine}/mine]", *overrides)
 
     return build_config
 
@@ -86,22 +82,14 @@ def test_it_keeps_the_contract(composed):
     assert encoder.fingerprint() == prints[0] != prints[1]
 
 
-@pytest.mark.parametrize("task", SMALL)
-def test_every_task(composed, task):
-    """Frozen, through the store."""
-    size = [] if task == "srl" else ["data.size=2"]
-    cfg = composed(f"task={task}", *size, *SMALL[task], "fit.max_epochs=1", "encoder=ngrams")
-    train(cfg)
-    result = json.loads(Path(cfg.run_dir, "result.json").read_text())
-    assert result["mix"]["input"]["layers"] == [0, 1]
-
-
 def test_its_checkpoint(composed, tmp_path):
     """It gives its figures again, and labels, where the command line names the encoder."""
-    small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1", "encoder=ngrams"]
-    cfg = composed(*small)
+    cfg = composed(*SMALL_NER, "encoder=ngrams")
     figures = train(cfg)
-    assert train(composed(*small, "store.mode=off")) == pytest.approx(figures, abs=1e-6)
+    result = json.loads(Path(cfg.run_dir, "result.json").read_text())
+    assert result["mix"]["input"]["layers"] == [0, 1]
+    computed = train(composed(*SMALL_NER, "encoder=ngrams", "store.mode=off"))
+    assert computed == pytest.approx(figures, abs=1e-6)
     checkpoint = f"checkpoint={cfg.run_dir}/best.ckpt"
     again = evaluate(composed("job=evaluate", checkpoint, "encoder=ngrams"))
     assert again == {key: value for key, value in figures.items() if key.startswith("test/")}
@@ -114,10 +102,8 @@ def test_its_checkpoint(composed, tmp_path):
 
 
 def test_fine_tuned(composed):
-    small = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=2"]
-    cfg = composed(
-        *small, "encoder=ngrams", "finetune=full", "finetune.lr=0.01", "finetune.lr_decay=0.5"
-    )
+    tuned = ["finetune=full", "finetune.lr=0.01", "finetune.lr_decay=0.5"]
+    cfg = composed(*SMALL_NER, "encoder=ngrams", *tuned)
     train(cfg)
     weights = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
     before = encoders.encoder(composed("encoder=ngrams")).state_dict()
@@ -144,10 +130,9 @@ def test_every_job(composed, tmp_path):
 def test_settings_of_an_encoder_that_there_is(mine, composed):
     """A three-line option trains, and its checkpoint is evaluated beside the option."""
     assert len((mine / "mine/encoder/my_bilm.yaml").read_text().splitlines()) == 3
-    bilm = BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4))))
-    save(bilm, mine / "bilms" / "news" / "weights.safetensors")
+    save(bilm(), mine / "bilms" / "news" / "weights.safetensors")
     ask = ["encoder=my_bilm", f"data_dir={mine}"]
-    cfg = composed("task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1", *ask)
+    cfg = composed(*SMALL_NER, *ask)
     figures = train(cfg)
     again = evaluate(composed("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", *ask))
     assert again == {key: value for key, value in figures.items() if key.startswith("test/")}

@@ -81,16 +81,6 @@ def test_answers_without_torch(arguments):
     assert "elmo" in done.stdout
 
 
-def test_a_failed_run_says_why_and_leaves_it(tmp_path):
-    folders = [f"hydra.run.dir={tmp_path}/run", f"cache_dir={tmp_path}"]
-    done = run("encoder=files", "data.size=2", *folders)
-    assert done.returncode != 0
-    assert "encoder.options is empty" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Traceback" in (tmp_path / "run" / "error.txt").read_text()
-    assert not (tmp_path / "run" / "result.json").exists()
-
-
 def start(*arguments):
     return subprocess.Popen(
         [sys.executable, str(ROOT / "run.py"), *arguments],
@@ -173,14 +163,18 @@ def test_no_process_outlives_the_first(tmp_path):
         time.sleep(0.1)
 
 
-def test_a_folder_that_is_not_there_is_made_and_an_error_does_not_outlive_success(tmp_path):
+def test_a_failed_run_says_why_and_leaves_it_until_it_succeeds(tmp_path):
+    """In its folder, which is made."""
     folder = tmp_path / "a" / "run"
     settings = [f"run_dir={folder}", f"hydra.run.dir={tmp_path}/hydra", "encoder=mini"]
     settings += [f"output={tmp_path}/vectors.hdf5", f"input={tmp_path}/text"]
     (tmp_path / "text").write_text("a b\n")
     done = run("job=embed", *settings, "encoder.weights=nowhere.hdf5")
     assert done.returncode != 0
-    assert (folder / "error.txt").is_file()
+    assert "encoder.weights=nowhere.hdf5: no such file" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in (folder / "error.txt").read_text()
+    assert not (tmp_path / "vectors.hdf5").exists()
     done = run("job=embed", *settings)
     assert done.returncode == 0, done.stderr
     assert not (folder / "error.txt").exists()

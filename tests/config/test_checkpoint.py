@@ -13,50 +13,47 @@ import torch
 
 from elmo_bench.config import inputs, trusted
 from elmo_bench.config.checkpoint import extend, restore
-from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.encoders.bilm import save
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import tokens
 from elmo_bench.runs import figure
 from elmo_bench.text.vocab import UNKNOWN
-from tests import conftest
+from tests.conftest import composed
 from tests.jobs.small import RECORDS, SMALL
-
-
-def composed(*overrides):
-    size = ["data.size=2"] if "job=evaluate" not in overrides else []  # the checkpoint's
-    return conftest.composed("trainer=cpu", "trainer.enable_progress_bar=false", *size, *overrides)
-
-
-def predicted(checkpoint, source, output, folder):
-    """Predict labels for a file; return the lines that were written."""
-    files = [f"input={source}", f"output={output}"]
-    predict(composed("job=predict", f"checkpoint={checkpoint}", *files, *folder("predicted")))
-    return output.read_text().splitlines()
+from tests.tasks.small import bilm
 
 
 @pytest.fixture
-def folder(tmp_path, tmp_path_factory):
-    """A new folder's override, each time it is asked for, and where generated corpora lie."""
+def predicted(new_run):
+    """A function of a checkpoint and two files: predict labels; return the lines written."""
 
-    def folder(name):
-        (tmp_path / name).mkdir()
-        return [f"run_dir={tmp_path / name}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
+    def predicted(checkpoint, source, output):
+        files = [f"input={source}", f"output={output}"]
+        predict(new_run("job=predict", f"checkpoint={checkpoint}", *files))
+        return output.read_text().splitlines()
 
-    return folder
+    return predicted
 
 
 GONE = object()
+SHORT = ["data.size=2", "fit.max_epochs=1"]
 
 
 def result_of(folder):
     return json.loads(Path(folder, "result.json").read_text())
 
 
-def trained(folder, task, *overrides):
-    cfg = composed(f"task={task}", *SMALL[task], "fit.max_epochs=1", *folder("trained"), *overrides)
-    return Path(cfg.run_dir, "best.ckpt"), train(cfg)
+@pytest.fixture
+def trained(new_run):
+    """A function of a task and overrides: the checkpoint of a run, and its figures."""
+
+    def trained(task, *overrides):
+        cfg = new_run(f"task={task}", *SHORT, *SMALL[task], *overrides)
+        return Path(cfg.run_dir, "best.ckpt"), train(cfg)
+
+    return trained
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +61,15 @@ def entities(tmp_path_factory):
     """The checkpoint of a small NER model on mini, and its figures; for tests that only read it."""
     run_dir = tmp_path_factory.mktemp("entities")
     cache = f"cache_dir={tmp_path_factory.getbasetemp()}"
-    cfg = composed("task=ner", *SMALL["ner"], "fit.max_epochs=1", f"run_dir={run_dir}", cache)
+    quiet = ["trainer=cpu", "trainer.enable_progress_bar=false"]
+    cfg = composed("task=ner", *SHORT, *SMALL["ner"], *quiet, f"run_dir={run_dir}", cache)
     return run_dir / "best.ckpt", train(cfg)
 
 
-def test_a_bilm_of_a_folder_that_moved(folder, tmp_path, monkeypatch):
+def test_a_bilm_of_a_folder_that_moved(trained, tmp_path, monkeypatch):
     """It is named in the checkpoint, and again on the command line where it lies elsewhere."""
-    save(
-        BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4),))),
-        tmp_path / "bilm" / "weights.hdf5",
-    )
-    checkpoint, _ = trained(folder, "ner", "encoder=files", f"encoder.dir={tmp_path}/bilm")
+    save(bilm(), tmp_path / "bilm" / "weights.hdf5")
+    checkpoint, _ = trained("ner", "encoder=files", f"encoder.dir={tmp_path}/bilm")
     (tmp_path / "bilm").rename(tmp_path / "moved")
     again = ["job=evaluate", f"checkpoint={checkpoint}"]
     with pytest.raises(FileNotFoundError, match=r"encoder.dir=.*bilm: no such folder"):
@@ -85,10 +80,15 @@ def test_a_bilm_of_a_folder_that_moved(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("task", SMALL)
-def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path, task):
-    checkpoint, metrics = trained(folder, task)
+def test_the_figures_of_training_again_and_labels_for_new_text(
+    new_run, trained, predicted, reads, tmp_path, task
+):
+    """The biLM reads each sentence of training once, whatever the task."""
+    more = ["fit.max_epochs=2", f"cache_dir={tmp_path}/cache"]
+    checkpoint, metrics = trained(task, *more)
+    assert set(reads.values()) == {1}
     for split in ("dev", "test"):
-        cfg = composed("job=evaluate", f"checkpoint={checkpoint}", f"split={split}", *folder(split))
+        cfg = new_run("job=evaluate", f"checkpoint={checkpoint}", f"split={split}")
         figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}
         of_training = {name: metrics[f"{split}/{name}"] for name in figures}
         assert figures == pytest.approx(of_training)
@@ -103,14 +103,14 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
         sums = {key: figure(theirs[key].sum(0)) for key in keys}
         assert sums == pytest.approx({key: figures[key] for key in sums}, abs=1e-6)
         assert {"accuracy", "f1", "las"} & sums.keys()
-    for path in (tmp_path / "test" / "predictions").iterdir():
+    for path in Path(cfg.run_dir, "predictions").iterdir():
         assert path.read_text() == (checkpoint.parent / "predictions" / path.name).read_text()
 
     source, records = tmp_path / "in.jsonl", [*RECORDS[task]]
     if task == "ner":
         records.append({"text": "half a pair: \ud83d"})
     source.write_text("".join(json.dumps(record) + "\n\n" for record in records))
-    lines = predicted(checkpoint, source, tmp_path / "out.jsonl", folder)
+    lines = predicted(checkpoint, source, tmp_path / "out.jsonl")
     # Every other line is blank, as in the input.
     labelled = [json.loads(line) for line in lines[::2]]
     assert [record["line"] for record in labelled] == [2 * k + 1 for k in range(len(records))]
@@ -121,9 +121,9 @@ def test_the_figures_of_training_again_and_labels_for_new_text(folder, tmp_path,
     )
 
 
-def test_raw_text(entities, folder, tmp_path):
+def test_raw_text(entities, predicted, tmp_path):
     (tmp_path / "in.txt").write_text("Bob sings well.\nAnn slept.\n")
-    lines = predicted(entities[0], tmp_path / "in.txt", tmp_path / "out.jsonl", folder)
+    lines = predicted(entities[0], tmp_path / "in.txt", tmp_path / "out.jsonl")
     assert [("Bob" in line, "Ann" in line) for line in lines] == [(True, False), (False, True)]
 
 
@@ -143,31 +143,31 @@ COLUMNS = "in.txt has one word per line, in columns, but job=predict reads text"
         ("in.txt", "# text = Rain\n1\tRain\train\n\n1\tSnow\tsnow\n", COLUMNS),
     ],
 )
-def test_input_that_is_not_what_it_should_be(entities, folder, tmp_path, name, content, message):
+def test_input_that_is_not_what_it_should_be(entities, predicted, tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
-        predicted(entities[0], tmp_path / name, tmp_path / "o", folder)
+        predicted(entities[0], tmp_path / name, tmp_path / "o")
     assert not (tmp_path / "o").exists()
 
 
-def test_without_the_vectors_it_was_trained_with(folder, tmp_path):
+def test_without_the_vectors_it_was_trained_with(new_run, trained, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("the 1 2 3\n. 4 5 6\n")
     checkpoint, metrics = trained(
-        folder, "ner", f"vocab.vectors={vectors}", "embed.freeze=true", "finetune=full"
+        "ner", f"vocab.vectors={vectors}", "embed.freeze=true", "finetune=full"
     )
     vectors.unlink()
-    cfg = composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test"))
+    cfg = new_run("job=evaluate", f"checkpoint={checkpoint}")
     assert evaluate(cfg)["test/f1"] == metrics["test/f1"]
     results = [result_of(left) for left in (checkpoint.parent, cfg.run_dir)]
     assert results[0]["parameters"] == results[1]["parameters"]
     assert results[0]["parameters"]["frozen"]
 
 
-def test_a_frozen_bilm_without_a_file_is_in_the_checkpoint(folder):
-    checkpoint, metrics = trained(folder, "sst5", "encoder.pretrained=false")
+def test_a_frozen_bilm_without_a_file_is_in_the_checkpoint(new_run, trained):
+    checkpoint, metrics = trained("sst5", "encoder.pretrained=false")
     torch.manual_seed(99)
-    figures = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("test")))
+    figures = evaluate(new_run("job=evaluate", f"checkpoint={checkpoint}"))
     assert figures["test/accuracy"] == metrics["test/accuracy"]
 
 
@@ -185,6 +185,7 @@ def edited(checkpoint, tmp_path, key, value):
 
 
 FETCH = {"_target_": "elmo_bench.files.fetch", "url": "https://host/x", "folder": "/etc"}
+EVIL = {"name": "transformer", "model": "somebody/evil"}
 TYPE = "Input should be"
 
 
@@ -200,6 +201,7 @@ TYPE = "Input should be"
         ("encoder/name", "../evil", "trained with encoder=../evil, but conf/encoder has only bert"),
         ("encoder/weights", "https://host/x", "may only set local paths"),
         ("encoder/weights", FETCH, "names 'elmo_bench.files.fetch'"),
+        ("encoder", EVIL, "encoder.model=somebody/evil, which is not a local folder"),
         ("encoder/theirs", 1, "sets encoder.theirs=1, but it may only set"),
         ("vocab/smuggle", ("${oc.env:HOME}",), "contains a tuple"),
         ("vocab/vectors", "???", r"refers to '\?\?\?'"),
@@ -253,11 +255,10 @@ def test_the_other_parts_of_a_stranger_s_checkpoint(entities, tmp_path, key, val
         restore(edited(entities[0], tmp_path, key, value))
 
 
-def test_vectors_below_another_data_dir(folder, tmp_path):
+def test_vectors_below_another_data_dir(trained, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "vectors.txt").write_text("the 1 2 3\n")
     checkpoint, _ = trained(
-        folder,
         "ner",
         "encoder=none",
         f"data_dir={tmp_path}/here",
@@ -269,18 +270,12 @@ def test_vectors_below_another_data_dir(folder, tmp_path):
     assert inputs.vector_files(config) == [f"{tmp_path}/there/vectors.txt"]
 
 
-def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, monkeypatch, caplog):
+def test_words_that_training_did_not_see_have_their_vectors(trained, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("HOME", str(tmp_path))
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("the 1 2 3\nzork 4 5 6\nfoo 7 8 9\n")
-    narrow = ["rnn.hidden_size=8", "task.model.hidden_size=8", "fit.max_epochs=1"]
-    cfg = composed(
-        "encoder=none", "embed=words_chars", *narrow, f"vocab.vectors={vectors}", *folder("trained")
-    )
-    train(cfg)
-    restored, module, vocab = restore(
-        composed("job=predict", f"checkpoint={cfg.run_dir}/best.ckpt", *folder("p"))
-    )
+    checkpoint, _ = trained("ner", "encoder=none", "embed=words_chars", f"vocab.vectors={vectors}")
+    restored, module, vocab = restore(composed("job=predict", f"checkpoint={checkpoint}"))
     restored.vocab.vectors = "~/vectors.txt"  # as a user gives it
     num_words = vocab.num_words
     with caplog.at_level(logging.INFO):
@@ -304,31 +299,11 @@ def test_words_that_training_did_not_see_have_their_vectors(folder, tmp_path, mo
         extend(restored, module, vocab, [["bar"]])
 
 
-@pytest.mark.parametrize("content", [b"", b"text"])
-def test_not_a_checkpoint(tmp_path, content):
-    (tmp_path / "x.ckpt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"x.ckpt: not a checkpoint"):
-        evaluate(composed("job=evaluate", f"checkpoint={tmp_path}/x.ckpt"))
-
-
-def test_labels_that_the_model_does_not_know(entities, folder, tmp_path):
+def test_labels_that_the_model_does_not_know(entities, new_run, tmp_path):
     (tmp_path / "x.txt").write_text("a B-NEW\n")
     files = [f"data.files.{split}={tmp_path}/x.txt" for split in ("train", "dev", "test")]
     command = ["job=evaluate", f"checkpoint={entities[0]}", "data=wikigold", *files]
     with pytest.raises(
         ValueError, match=r"x.txt:1: labels \['NEW'\] of the test file .*, which has \['LOC', "
     ):
-        evaluate(composed(*command, *folder("e")))
-
-
-def test_a_model_of_transformers(folder, tmp_path, bert):
-    """It is evaluated from the folder that the checkpoint names, or from one that the user names;
-    nothing is fetched that neither conf/ nor the user names.
-    """
-    checkpoint, figures = trained(folder, "ner", "encoder=transformer", f"encoder.model={bert}")
-    again = evaluate(composed("job=evaluate", f"checkpoint={checkpoint}", *folder("again")))
-    assert again["test/f1"] == figures["test/f1"]
-    with pytest.raises(
-        ValueError, match=r"encoder.model=somebody/evil, which is not a local folder"
-    ):
-        restore(edited(checkpoint, tmp_path, "elmo_bench/config/encoder/model", "somebody/evil"))
+        evaluate(new_run(*command))

@@ -134,6 +134,7 @@ def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
     cfg = composed(f"task={task}", f"recipe={recipe}")
     without = composed(f"task={task}", "~recipe", "rnn=identity")
     assert cfg.finetune.name == "full"
+    assert cfg.rnn == without.rnn
     assert cfg.finetune.lr < cfg.task.optimizer.lr
     assert keys(cfg.elmo) <= keys(without.elmo)
     assert keys(cfg.task) <= keys(without.task)

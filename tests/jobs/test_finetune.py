@@ -14,7 +14,6 @@ from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.training.module import TaskModule
-from tests.conftest import composed
 from tests.jobs.small import RECORDS
 from tests.jobs.test_resume import left, train_and_kill, until
 
@@ -128,76 +127,30 @@ def test_however_several_processes_are_asked_for(tiny, several, finetune):
     assert settings.get("find_unused_parameters", False) is (finetune == "full")
 
 
-def again(cfg, job, *overrides):
-    """The config of a job on a run's best checkpoint."""
-    given = [f"job={job}", f"checkpoint={cfg.run_dir}/best.ckpt", f"cache_dir={cfg.cache_dir}"]
-    given += [f"run_dir={cfg.run_dir}/{job}", "trainer=cpu", "trainer.enable_progress_bar=false"]
-    return composed(*given, *overrides)
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [["finetune=lora", "finetune.rank=2", "optimizer=adamw"], ["finetune=full"]],
-    ids=" ".join,
-)
-def test_a_transformer_from_its_checkpoint(tiny, bert, tmp_path, overrides):
-    """What was trained is in the checkpoint: evaluation and prediction give what training gave."""
-    cfg = tiny(
-        *("encoder=transformer", f"encoder.model={bert}", "finetune.lr=0.05"),
-        *("finetune.lr_decay=0.5", "schedule=linear_warmup", "fit.batch_size=8"),
-        *overrides,
-    )
-    metrics = train(cfg)
-    assert (
-        evaluate(again(cfg, "evaluate", "split=test", "data=checkpoint"))["test/f1"]
-        == (metrics["test/f1"])
-    )
-    (tmp_path / "input.txt").write_text("Ann runs .\n")
-    output = tmp_path / "output.conll"
-    predict(again(cfg, "predict", f"input={tmp_path}/input.txt", f"output={output}"))
-    assert output.is_file()
-    if "finetune=lora" in overrides:
-        result = json.loads(Path(cfg.run_dir, "result.json").read_text())["parameters"]
-        names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
-        adapters = [value.numel() for name, value in names.items() if "lora_" in name]
-        encoder = [value.numel() for name, value in names.items() if ".encoder.model." in name]
-        assert adapters
-        assert sum(encoder) - sum(adapters) <= result["frozen"] < sum(encoder)
-
-
 @pytest.mark.parametrize(("task", "way"), [("ner", "none"), ("squad", "lora"), ("snli", "full")])
-def test_a_transformer_as_in_its_own_paper(tiny, bert, tmp_path, task, way):
+def test_a_transformer_as_in_its_own_paper(new_run, bert, tmp_path, task, way):
     """Whether its texts were read in one sequence is in the result; the checkpoint gives the same
-    scores, and answers.
+    scores, and answers. Of LoRA it has the adapters, and the encoder's own weights count as frozen.
     """
     settings = [f"experiment=bert/{task}", f"finetune={way}", "fit.max_epochs=1", "fit.patience=1"]
-    given = [f"run_dir={tmp_path}/run", f"cache_dir={tiny().cache_dir}", "trainer=cpu"]
-    given += ["encoder=transformer", f"encoder.model={bert}", "data=sample", "data.size=3"]
-    scores = train(cfg := composed(*settings, *given, "trainer.enable_progress_bar=false"))
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    given = ["encoder=transformer", f"encoder.model={bert}", "data=sample", "data.size=3"]
+    scores = train(cfg := new_run(*settings, *given))
+    result = json.loads(Path(cfg.run_dir, "result.json").read_text())
     assert result["config"]["task"].get("joint") is (None if task == "ner" else True)
-    evaluated = evaluate(again(cfg, "evaluate", "split=test", "data=checkpoint"))
+    checkpoint = f"checkpoint={cfg.run_dir}/best.ckpt"
+    evaluated = evaluate(new_run("job=evaluate", checkpoint, "split=test", "data=checkpoint"))
     assert evaluated == {name: scores[name] for name in evaluated}
     (tmp_path / "input.jsonl").write_text(json.dumps(RECORDS[task][0]))
-    predict(again(cfg, "predict", f"input={tmp_path}/input.jsonl", f"output={tmp_path}/out.jsonl"))
+    files = [f"input={tmp_path}/input.jsonl", f"output={tmp_path}/out.jsonl"]
+    predict(new_run("job=predict", checkpoint, *files))
     (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
     if task == "squad":
         start, end = (json.loads(line)[key] for key in ("start", "end"))
         assert json.loads(line)["answer"] == RECORDS[task][0]["context"][start:end] != ""
-
-
-@pytest.mark.parametrize("task", ["ner", "sst5"])
-def test_a_recipe_trains(tmp_path, tmp_path_factory, bert, task):
-    """Two steps of a transformer under a linear layer."""
-    encoder = ["encoder=transformer", f"encoder.model={bert}", "recipe=finetune_bert"]
-    folders = [f"run_dir={tmp_path}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
-    smoke = ["trainer=smoke", "trainer.accelerator=cpu", "trainer.enable_progress_bar=false"]
-    train(composed(f"task={task}", *encoder, "data.size=3", *folders, *smoke))
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["config"]["finetune"]["name"] != "none"
-    heads = {
-        name.removeprefix("model.").partition(".")[0]
-        for name in torch.load(tmp_path / "best.ckpt", weights_only=True)["state_dict"]
-        if name.startswith("model.")
-    }
-    assert heads == {"backbone", *(("output", "crf") if task == "ner" else ("classifier",))}
+    if way == "lora":
+        weights = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+        adapters = [value.numel() for name, value in weights.items() if "lora_" in name]
+        encoder = [value.numel() for name, value in weights.items() if ".encoder.model." in name]
+        assert adapters
+        frozen = result["parameters"]["frozen"]
+        assert sum(encoder) - sum(adapters) <= frozen < sum(encoder)

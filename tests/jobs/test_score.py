@@ -1,34 +1,18 @@
-"""The official metric on two files: the figures of the run that wrote them, and nothing but JSON on
-standard output.
+"""The official metric on two files, and nothing but JSON on standard output.
+`tests/tasks/test_classify.py` has the figures of the run that wrote them.
 """
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from elmo_bench.config import build
 from elmo_bench.jobs.score import score
-from elmo_bench.jobs.train import train
 from tests.conftest import composed
-
-ROOT = Path(__file__).parents[2]
+from tests.test_run import run
 
 
 def scored(gold, predicted):
     return score(composed("job=score", "task=ner", f"gold={gold}", f"predicted={predicted}"))
-
-
-def test_the_figures_of_the_run(tiny):
-    cfg = tiny()
-    metrics = train(cfg)
-    gold = build.instantiate(cfg.data.files)["test"]
-    figures = scored(gold, Path(cfg.run_dir, "predictions", "test.conll"))
-    assert {f"test/{name}": value for name, value in figures.items()} == pytest.approx(
-        {name: value for name, value in metrics.items() if name.startswith("test/")}, abs=1e-6
-    )
 
 
 def files(tmp_path, gold, predicted):
@@ -53,15 +37,7 @@ def test_a_type_that_gold_does_not_know(tmp_path):
 
 def test_standard_output_is_json_alone(tmp_path):
     gold, predicted = files(tmp_path, "a B-PER\nb O\n", "a B-PER B-PER\nb O O\n")
-    command = [
-        sys.executable,
-        str(ROOT / "run.py"),
-        "job=score",
-        "task=ner",
-        f"gold={gold}",
-        f"predicted={predicted}",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = run("job=score", "task=ner", f"gold={gold}", f"predicted={predicted}")
     assert json.loads(done.stdout)["f1"] == 1, done.stderr
 
 

@@ -34,6 +34,9 @@ def result(cfg):
 
 
 def test_what_a_run_leaves(tiny):
+    """Among it predictions in conlleval's format, in which an outside scorer finds the same F1; in
+    the checkpoint no frozen biLM.
+    """
     cfg = tiny("elmo.at=[input,output]", "seed=3")
     metrics = train(cfg)
     left = result(cfg)
@@ -49,6 +52,15 @@ def test_what_a_run_leaves(tiny):
     assert (Path(cfg.run_dir) / "metrics.csv").read_text().count("\n") > 2
     kernels = torch.backends.cpu.get_cpu_capability()
     assert re.fullmatch(rf".+, {kernels}, {torch.get_num_threads()} threads?", left["device"])
+    assert any("elmo.mixes" in name for name in saved(cfg))
+    assert not any("elmo.encoder" in name for name in saved(cfg))
+    written = Path(cfg.run_dir, "predictions", "test.conll").read_text(encoding="utf-8")
+    rows = [
+        [line.split(" ") for line in block.split("\n")] for block in written.strip().split("\n\n")
+    ]
+    gold, predicted = ([[row[column] for row in block] for block in rows] for column in (1, 2))
+    assert metrics["test/f1"] == pytest.approx(f1_score(gold, predicted), abs=1e-6)
+    assert len(rows) == len(build.data(cfg).examples["test"])
 
 
 @pytest.mark.parametrize(
@@ -96,55 +108,32 @@ def test_dev_that_is_the_training_file_and_a_long_pass_over_it(tiny, tmp_path, c
     assert all(line in caplog.text for line in said)
 
 
-def test_predictions_are_what_was_scored(tiny):
-    """Conlleval's format: an outside scorer finds the same F1 in the file."""
-    cfg = tiny()
-    metrics = train(cfg)
-    blocks = (
-        Path(cfg.run_dir, "predictions", "test.conll")
-        .read_text(encoding="utf-8")
-        .strip()
-        .split("\n\n")
-    )
-    rows = [[line.split(" ") for line in block.split("\n")] for block in blocks]
-    gold, predicted = ([[row[column] for row in block] for block in rows] for column in (1, 2))
-    assert metrics["test/f1"] == pytest.approx(f1_score(gold, predicted), abs=1e-6)
-    assert len(blocks) == len(build.data(cfg).examples["test"])
-
-
 def test_same_seed_same_numbers(tiny):
-    first, again, other = (result_without_time(tiny(f"seed={seed}")) for seed in (1, 1, 2))
+    """Workers change none of them, nor dropout."""
+    first, again, other = (
+        result_without_time(tiny(f"seed={seed}", f"num_workers={workers}"))
+        for seed, workers in ((1, 0), (1, 2), (2, 0))
+    )
     assert first == again
     assert first != other
 
 
 def result_without_time(cfg):
-    trained, left = weights(cfg), result(cfg)
-    return left["metrics"], left["mix"], trained
-
-
-def weights(cfg):
     train(cfg)
-    checkpoint = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)
-    return {
-        name: value.tolist()
-        for name, value in checkpoint["state_dict"].items()
-        if "metrics" not in name
-    }
+    names = saved(cfg)
+    weights = {name: value.tolist() for name, value in names.items() if "metrics" not in name}
+    return result(cfg)["metrics"], result(cfg)["mix"], weights
 
 
-def test_checkpoint_does_not_hold_a_frozen_bilm(tiny):
-    cfg = tiny()
-    train(cfg)
-    names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
-    assert any("elmo.mixes" in name for name in names)
-    assert not any("elmo.encoder" in name for name in names)
+def saved(cfg):
+    """The weights of the best epoch."""
+    return torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
 
 
 def test_finetuning_moves_the_bilm(tiny):
     cfg = tiny("finetune=full", "finetune.lr=0.01")
     train(cfg)
-    names = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
+    names = saved(cfg)
     before = build.elmo(cfg).encoder.state_dict()
     moved = {
         name
@@ -152,16 +141,6 @@ def test_finetuning_moves_the_bilm(tiny):
         if not torch.equal(value, names[f"model.backbone.elmo.encoder.{name}"])
     }
     assert {name for name in before if "weight" in name} <= moved
-
-
-def test_the_mix_may_learn_faster(tiny):
-    shares = {}
-    for lr in ("null", 0.5):
-        cfg = tiny(f"elmo.mix_lr={lr}")
-        train(cfg)
-        shares[lr] = result(cfg)["mix"]["input"]["shares"]
-    spread = {lr: max(values) - min(values) for lr, values in shares.items()}
-    assert 0 < 5 * spread["null"] < spread[0.5]
 
 
 @pytest.mark.parametrize("norm", ["none", "word"])
@@ -182,6 +161,7 @@ def test_a_baseline_mixes_nothing(tiny):
     asked = identity_of(cfg, {})
     train(cfg)
     assert result(cfg)["config"]["encoder"] == {"name": "none"}
+    assert result(cfg)["mix"] == {}
     assert result(cfg)["parameters"]["frozen"] == 0
     assert asked == identity_of(tiny("encoder=none", "elmo.mix=all"), {})
 
@@ -189,24 +169,15 @@ def test_a_baseline_mixes_nothing(tiny):
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["encoder=none"],
-        ["encoder.pretrained=false"],
         ["encoder.precision=bfloat16"],
         ["encoder.precision=bfloat16", "finetune=full"],
-        ["trainer=smoke"],
         ["~logger"],
     ],
 )
 def test_variants_run(tiny, overrides):
     cfg = tiny(*overrides)
     assert 0 <= train(cfg)["test/f1"] <= 1
-    assert bool(result(cfg)["mix"]) == (cfg.encoder.name != "none")
-
-
-def test_workers_change_no_figure(tiny):
-    """Dropout neither."""
-    none, two = (weights(tiny(f"num_workers={number}")) for number in (0, 2))
-    assert none == two
+    assert result(cfg)["mix"]
 
 
 @pytest.mark.parametrize(
@@ -262,24 +233,6 @@ def test_test_examples_in_training_and_in_the_text_of_the_encoder(tiny, tmp_path
     run = read_run(Path(cfg.run_dir, "result.json"))
     assert run.overlap == {k: {"dev": [0, 1], "test": v} for k, v in overlap.items()}
     assert identity_of(cfg, {}) == identity_of(tiny(*files, "encoder=none", "fit.max_epochs=1"), {})
-
-
-@pytest.mark.parametrize(
-    ("split", "content", "message"),
-    [
-        ("train", b"a O\nb O O\n", "train.txt:2: 3 columns, but the lines before have 2"),
-        (
-            "dev",
-            b"a B-NEW\n",
-            r"dev.txt:1: labels \['NEW'\] of the dev file do not occur in the training file",
-        ),
-        ("test", b"\xe9 O\n", "test.txt:1: byte 0xe9 is not UTF-8 text"),
-        ("test", b"\n\n", "test.txt: the test file has no examples"),
-    ],
-)
-def test_bad_files(tiny, tmp_path, split, content, message):
-    with pytest.raises(ValueError, match=message):
-        train(tiny(*corpus(tmp_path, **{split: content})))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -353,13 +306,13 @@ def test_a_logger_gets_curves(tiny, monkeypatch):
     assert len(after_epochs(read_run(Path(cfg.run_dir, "result.json")), None)) == 2
 
 
-def test_wandb_is_told_of_a_failure(tiny, monkeypatch):
+def test_wandb_is_told_of_an_exploding_loss(tiny, monkeypatch):
     wandb = pytest.importorskip("wandb")
     codes = []
     monkeypatch.setattr(wandb_logger, "logger", Recorder)
     monkeypatch.setattr(wandb, "finish", lambda exit_code: codes.append(exit_code))
     train(tiny("logger=wandb", "encoder=none"))
-    with pytest.raises(FloatingPointError):
+    with pytest.raises(FloatingPointError, match=r"the loss is nan at step .*task.optimizer.lr"):
         train(tiny("logger=wandb", "encoder=none", "task.optimizer.lr=inf"))
     assert codes == [0, 1]
 
@@ -373,8 +326,3 @@ def test_vectors_that_know_no_word(tiny, tmp_path):
     (tmp_path / "v.txt").write_text("qqq 1 2\n")
     with pytest.raises(ValueError, match=r"vocab.vectors=.*it has no vector for any word"):
         train(tiny(f"vocab.vectors={tmp_path}/v.txt"))
-
-
-def test_exploding_loss_stops_the_run(tiny):
-    with pytest.raises(FloatingPointError, match=r"the loss is nan at step .*task.optimizer.lr"):
-        train(tiny("task.optimizer.lr=inf"))

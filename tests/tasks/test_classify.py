@@ -280,33 +280,28 @@ def test_a_regression_is_learnt_by_heart(tmp_path):
     assert (cfg.task.monitor, cfg.task.metric._target_[-12:]) == ("pearson", "Correlations")
 
 
-def test_pairs_with_scores_from_the_command_line_to_predictions(tmp_path, tmp_path_factory):
+def test_pairs_with_scores_from_the_command_line_to_predictions(tmp_path, new_run):
     rows = [f'{number},"It is {number}, or so.","{number}"' for number in range(8)]
     for split in ("train", "dev"):
         (tmp_path / f"{split}.csv").write_text("\n".join(["gold,one,two", *rows]))
     (tmp_path / "in.txt").write_text("It is 3.\t3\n\nIt is 5.\t5\n")
 
-    def cfg(*settings):
-        (folder := tmp_path / f"run{len([*tmp_path.glob('run*')])}").mkdir()
-        quiet = ["trainer=cpu", "trainer.enable_progress_bar=false", f"run_dir={folder}"]
-        return composed(*quiet, f"cache_dir={tmp_path_factory.getbasetemp()}", *settings)
-
     files = [f"data.files.{split}={tmp_path}/{split}.csv" for split in ("train", "dev")]
     columns = [f"data.columns.{key}" for key in ("text=one", "text2=two", "score=gold")]
     small = ["encoder=mini", "rnn.hidden_size=8", "fit.max_epochs=1"]
     corpus = ["task=classify", "data=files", *files, *columns]
-    scores = train(whole := cfg(*corpus, *small))
+    scores = train(whole := new_run(*corpus, *small))
     stored = OmegaConf.to_container(whole.data, resolve=True) | {"option": "files"}
-    assert trusted.corpus(cfg(), stored, "a checkpoint").columns == whole.data.columns
+    assert trusted.corpus(new_run(), stored, "a checkpoint").columns == whole.data.columns
     assert {"dev/pearson", "dev/spearman"} <= scores.keys()
     checkpoint = f"checkpoint={tmp_path}/run0/best.ckpt"
-    again = evaluate(cfg("job=evaluate", *corpus, checkpoint, "split=dev"))
+    again = evaluate(new_run("job=evaluate", *corpus, checkpoint, "split=dev"))
     assert again == {name: scores[name] for name in again}
     output = tmp_path / "out.jsonl"
-    predict(cfg("job=predict", checkpoint, f"input={tmp_path}/in.txt", f"output={output}"))
+    predict(new_run("job=predict", checkpoint, f"input={tmp_path}/in.txt", f"output={output}"))
     first, blank, third, _ = output.read_text().split("\n")
     assert (json.loads(first)["text2"], blank) == (["3"], "")
     assert isinstance(json.loads(third)["score"], float)
     gold, found = f"gold={tmp_path}/dev.csv", f"predicted={tmp_path}/run0/predictions/dev.tsv"
-    scored = score(cfg("job=score", *corpus, gold, found))
+    scored = score(new_run("job=score", *corpus, gold, found))
     assert scored["pearson"] == pytest.approx(scores["dev/pearson"], abs=1e-6)

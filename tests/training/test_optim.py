@@ -47,10 +47,13 @@ def test_few_steps(steps):
 
 
 def test_the_groups_of_a_bilm_and_their_rates():
+    """And of the logits of the mix, which may learn at a rate of their own."""
     bilm = BiLm(TINY)
     names = {parameter: name for name, parameter in bilm.named_parameters()}
     elmo = Elmo(bilm, finetune=True)
-    _, *groups = parameter_groups(bilm, elmo, FineTuning(lr=0.1, lr_decay=0.5))
+    tuning = FineTuning(lr=0.1, lr_decay=0.5)
+    _, *groups, mix = parameter_groups(elmo, elmo, tuning, mix_lr=0.7)
+    assert (mix["lr"], mix["params"]) == (0.7, [elmo.mixes["input"].weights])
     table = [
         (group["lr"], {names[p].rpartition(".")[0] for p in group["params"]}) for group in groups
     ]
