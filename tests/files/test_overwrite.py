@@ -1,11 +1,10 @@
 """What no job writes over, and what each may: its own earlier output."""
 
-import json
 import shutil
 
 import pytest
 
-from elmo_bench.encoders.bilm import BiLm, Options, save
+from elmo_bench.encoders.bilm import save
 from elmo_bench.files import sole
 from elmo_bench.jobs.embed import embed
 from elmo_bench.jobs.evaluate import evaluate
@@ -14,6 +13,8 @@ from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 from tests.conftest import composed
+from tests.report.made import change, write_run
+from tests.tasks.small import bilm
 
 JOBS = {job.__name__: job for job in (embed, evaluate, predict, pretrain, report, train)}
 
@@ -26,25 +27,14 @@ def lost(tmp_path):
     (tmp_path / "text").write_text("the cat sees the dog\n" * 9)
     (tmp_path / "symlink").symlink_to(tmp_path / "text")
     (tmp_path / "hardlink").hardlink_to(tmp_path / "text")
-    small = Options(cell_size=8, projection_size=4, filters=((1, 4),))
-    save(BiLm(small), tmp_path / "bilm" / "weights.hdf5")
-    save(BiLm(small), tmp_path / "adapted" / "weights.safetensors")
-    save(BiLm(small), tmp_path / "theirs" / "weights.hdf5")
+    for name in ("bilm/weights.hdf5", "adapted/weights.safetensors", "theirs/weights.hdf5"):
+        save(bilm(), tmp_path / name)
     (tmp_path / "adapted" / "adaptation.json").write_text("{}")
     for name in ("project/README.md", "words/vocabulary.txt"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("a user's own")
-    (tmp_path / "run").mkdir()
-    config = {
-        "job": {"_target_": "elmo_bench.jobs.train.train"},
-        "task": {"name": "ner", "monitor": "f1"},
-        "data": {"name": "sample"},
-        "encoder": {"name": "mini"},
-        "elmo": {"mix": "all"},
-        "seed": 1,
-    }
-    content = {"task": "ner", "seed": 1, "metrics": {"test/f1": 0.5}, "config": config}
-    (tmp_path / "run" / "result.json").write_text(json.dumps(content))
+    config = {"job": {"_target_": "elmo_bench.jobs.train.train"}, "data": {"name": "sample"}}
+    write_run(tmp_path / "run", {"test/f1": 0.5}, config)
     (tmp_path / "run" / "metrics.csv").write_text("epoch,dev/f1\n0,0.5\n")
     (tmp_path / "run" / "best.ckpt").write_text("weights")
     return tmp_path
@@ -99,12 +89,18 @@ def test_nothing_is_lost(lost, arguments, said):
 
 
 def test_the_folder_of_another_job(tiny, tmp_path):
-    """An evaluation does not begin where a run has trained, nor a run where one was measured."""
+    """An evaluation does not begin where a run has trained, however the folder is spelt, nor a run
+    where one was measured.
+    """
     trained = tiny("encoder=none", "fit.max_epochs=1")
     train(trained)
     measured = ["job=evaluate", f"checkpoint={trained.run_dir}/best.ckpt"]
     evaluation = tiny(*measured)
     evaluate(evaluation)
+    (tmp_path / "latest").symlink_to(trained.run_dir)
+    for folder in (trained.run_dir, f"{trained.run_dir}/../run0", tmp_path / "latest"):
+        with pytest.raises(ValueError, match=r"run_dir=.*: choose another folder"):
+            evaluate(tiny(*measured, f"run_dir={folder}"))
     other = tmp_path / "other"
     shutil.copytree(trained.run_dir, other)
     with pytest.raises(ValueError, match="contains a run of another job"):
@@ -126,8 +122,7 @@ def test_its_own_output_is_written_again(lost):
 
     small = ["encoder=files", f"encoder.dir={lost}/bilm"]
     shutil.copytree(lost / "run", lost / "top")
-    result = lost / "top" / "result.json"
-    result.write_text(result.read_text().replace('"mix": "all"', '"mix": "top"'))
+    change(lost / "top", lambda it: it["config"]["elmo"].update(mix="top"))
     suffixes = ("html", "svg", "pdf", "md", "tex", "csv")
     reports = ",".join(f"{lost}/report.{suffix}" for suffix in suffixes)
     (lost / "report.md").touch()

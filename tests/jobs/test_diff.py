@@ -1,6 +1,5 @@
 """Two runs beside each other: made-up ones of every task, wrong at known examples."""
 
-import json
 import re
 from functools import cache
 from io import StringIO
@@ -26,6 +25,7 @@ from elmo_bench.sample import files as sample
 from elmo_bench.training.metrics import Classification
 from tasks.squad.data import Answer
 from tests import conftest
+from tests.report.made import change
 
 TASKS = ("ner", "coref", "squad", "sst5", "parse")  # tags, clusters, texts, classes, cells
 
@@ -175,13 +175,6 @@ def test_a_corpus_that_is_not_there_or_another(made, root):
         arrays = dict(np.load(path))
         np.savez(path, **arrays | {"sentences": arrays["sentences"] + np.uint64(1)})
     assert "the corpus does not contain the 40 examples" in compared(*folders, root).note
-
-
-def change(folder, how):
-    path = folder / "result.json"
-    content = json.loads(path.read_text())
-    how(content)
-    path.write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(

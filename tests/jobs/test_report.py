@@ -16,16 +16,10 @@ from elmo_bench.jobs.train import train
 from elmo_bench.report.plots import style
 from elmo_bench.runs import begin, finished, identity_of, text, write_result
 from tests.conftest import COSTS, composed
+from tests.report.made import write_run
 
+FIGURES = {"test/f1": 0.5}
 SWEEPS = ("table1", "table2", "table3", "figure1", "figure2")
-
-
-def made(folder, **settings):
-    """A finished run."""
-    config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}, "seed": 1}
-    content = {"metrics": {"test/f1": 0.5}, "config": config | settings, "seed": 1, "task": "ner"}
-    folder.mkdir(exist_ok=True)
-    (folder / "result.json").write_text(json.dumps(content))
 
 
 def reported(*overrides):
@@ -55,6 +49,7 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
     result = json.loads(Path(crossed.run_dir, "result.json").read_text())
     assert (result["seed"], result["config"]["task"]["optimizer"]["lr"]) == (2, 0.02)
+    assert result["config"]["trained_on"]["name"] == "sample"
     trained = json.loads(Path(systems["sample"].run_dir, "result.json").read_text())["inputs"]
     tested = json.loads(Path(systems["other"].run_dir, "result.json").read_text())["inputs"]
     assert result["inputs"]["data.train"] == trained["data.train"]
@@ -64,24 +59,6 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
     assert table_of(found) == {("sample", "sample"), ("sample", "other")}
     assert [cell.mean for cell in found.cells] == [figure, own["sample"]]  # other, sample
     assert found.notes == ["left out: 1 run not evaluated on test"]
-
-
-def test_an_evaluation_leaves_the_run_alone(tiny, tmp_path):
-    cfg = tiny("encoder=none", "seed=3")
-    train(cfg)
-    again = tiny(
-        "job=evaluate", "data=sample", "data.size=2", f"checkpoint={cfg.run_dir}/best.ckpt"
-    )
-    evaluate(again)
-    result = json.loads(Path(again.run_dir, "result.json").read_text())
-    assert (result["config"]["trained_on"]["name"], result["seed"]) == ("sample", 3)
-    (tmp_path / "latest").symlink_to(cfg.run_dir)
-    for folder in (cfg.run_dir, f"{cfg.run_dir}/../{Path(cfg.run_dir).name}", tmp_path / "latest"):
-        with pytest.raises(ValueError, match=r"run_dir=.*: choose another folder"):
-            evaluate(
-                tiny("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", f"run_dir={folder}")
-            )
-    assert Path(cfg.run_dir, "best.ckpt").is_file()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +77,7 @@ def test_a_file_with_a_table_of_ours_stays(tmp_path, name, content):
 
 def test_nobody_reads_on(tmp_path, closed_pipe):
     """The files are there, whatever happens to what is printed."""
-    made(tmp_path)
+    write_run(tmp_path, FIGURES)
     outputs = [tmp_path / f"report.{suffix}" for suffix in ("html", "md", "tex", "csv")]
     with redirect_stdout(closed_pipe), pytest.raises(SystemExit):  # by rich
         reported(f"runs={tmp_path}", "rows=task", f"output=[{','.join(map(str, outputs))}]")
@@ -169,7 +146,7 @@ def table_of(part):
 
 def test_a_part_of_the_runs(tmp_path):
     for fraction in (0.5, 1.0):
-        made(tmp_path / f"{fraction}", fraction=fraction, encoder={"name": "mini"})
+        write_run(tmp_path / f"{fraction}", FIGURES, {"fraction": fraction})
     where = "where={fraction:0.5,elmo.mix:all}"
     (found,) = reported(f"runs={tmp_path}", "columns=encoder", where)
     assert [len(cell.runs) for cell in found.cells] == [1]
@@ -187,7 +164,7 @@ def test_a_part_of_the_runs(tmp_path):
 
 
 def test_runs_that_failed_are_named(tmp_path):
-    made(tmp_path / "done")
+    write_run(tmp_path / "done", FIGURES)
     (tmp_path / "mine").mkdir()
     config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}}
     begun = {"config": config | {"encoder": {"name": "mini"}, "seed": 2}}

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import logging
 import re
 import tempfile
@@ -26,6 +25,8 @@ from elmo_bench.report.write import as_csv, latex, markdown
 from elmo_bench.report.writers import SHRINK
 from elmo_bench.runs import Run, collect
 
+from .made import write_run
+
 # Characters that mean something in one of the formats, more often than others.
 MARKS = st.sampled_from(
     [*"\\|<>&$%#_{}[]()*`~^!=+-@'\"/:;, \n\r\t\x00\x1b\x08\x7f\u2028\u202e\ud800"]
@@ -45,19 +46,10 @@ def reported(name, value, kind):
                 "encoder": {"name": name},
                 "elmo": {"mix": mix},
                 "fraction": 1.0,
-                "seed": 1,
             }
-            content = {
-                "task": name,
-                "seed": 1,
-                "metrics": {f"test/{kind}": 0.5, "dev/f1": 0.5},
-                "mix": {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}},
-                "epochs": 0,
-                "config": config,
-            }
-            run = Path(folder, str(number))
-            run.mkdir()
-            (run / "result.json").write_text(json.dumps(content))
+            mixes = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
+            figures = {f"test/{kind}": 0.5, "dev/f1": 0.5}
+            write_run(Path(folder, str(number)), figures, config, mix=mixes, epochs=0)
         runs = collect([folder])
     return report(runs, ["data"], ["elmo.mix"], title=name)
 

@@ -3,7 +3,6 @@ places.
 """
 
 import itertools
-import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -18,6 +17,8 @@ from elmo_bench.report.write import OWN
 from elmo_bench.report.writers import Grid, html_table
 from elmo_bench.runs import collect
 
+from .made import change, write_run
+
 
 def run(
     folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, epochs=(0.1, 0.3, 0.2)
@@ -26,26 +27,18 @@ def run(
     elmo = {"mix": "none" if name == "none" else "all", "l2": l2, "dropout": dropout}
     learned = {"layers": [0, 1, 2], "shares": [0.2, 0.5, 0.3], "gamma": 1.25, "norms": []}
     mix = {} if name == "none" else {"input": learned}
-    content = {
-        "task": "ner",
-        "seed": seed,
-        "metrics": {"test/f1": f1, "dev/f1": max(epochs)},
-        "mix": mix,
-        "config": {
-            "task": {"name": "ner", "monitor": "f1"},
-            "encoder": {"name": name} | ({} if name == "none" else {"_target_": "load"}),
-            "elmo": elmo,
-            "fraction": fraction,
-            "seed": seed,
-        },
-        "seconds": {"training": 10.0 * seed, "total": 20.0},
-        "epochs": len(epochs),
-        "examples_per_second": 1234.5,
-        "parameters": {"trainable": 1000, "frozen": 2000},
-        "device": "cpu",
-    }
-    folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(content))
+    encoder = {"name": name} | ({} if name == "none" else {"_target_": "load"})
+    write_run(
+        folder,
+        {"test/f1": f1, "dev/f1": max(epochs)},
+        {"encoder": encoder, "elmo": elmo, "fraction": fraction, "seed": seed},
+        mix=mix,
+        seconds={"training": 10.0 * seed, "total": 20.0},
+        epochs=len(epochs),
+        examples_per_second=1234.5,
+        parameters={"trainable": 1000, "frozen": 2000},
+        device="cpu",
+    )
     rows = [f"{epoch},{value},\n{epoch},,0.5" for epoch, value in enumerate(epochs)]
     (folder / "metrics.csv").write_text(
         "\n".join(["epoch,dev/f1,train/loss", *rows, f"{len(epochs)},{max(epochs)},", ",0.9,"])
@@ -160,12 +153,6 @@ def test_commands(sweep):
     assert body.find(".//p[@class='lead']").text.startswith("12 runs of models")
 
 
-def changed(path, how):
-    content = json.loads(path.read_text())
-    how(content)
-    path.write_text(json.dumps(content))
-
-
 def test_weights(tmp_path):
     """Means over seeds; a weight times its layer's norm is the mean of each run's product, and a run
     may have no norms.
@@ -173,8 +160,7 @@ def test_weights(tmp_path):
     for seed, norm in ((1, 10.0), (2, 20.0)):
         run(tmp_path / str(seed), 0.5, seed=seed)
         norms = {"norms": [norm, 2 * norm, 3 * norm]}
-        path = tmp_path / str(seed) / "result.json"
-        changed(path, lambda content, norms=norms: content["mix"]["input"].update(norms))
+        change(tmp_path / str(seed), lambda it, norms=norms: it["mix"]["input"].update(norms))
     run(tmp_path / "earlier", 0.5, fraction=0.5)
     grid = weights(report(collect([tmp_path]), ["fraction"], ["encoder"]))
     layers = [f"layer {layer}" for layer in range(3)]
@@ -192,10 +178,10 @@ def test_cost(tmp_path):
     """
     for seed in (1, 2, 3):
         run(tmp_path / str(seed), 0.5, seed=seed)
-    changed(tmp_path / "2" / "result.json", lambda one: one["seconds"].update(encoder=7.0))
-    changed(tmp_path / "2" / "result.json", lambda one: one["parameters"].update(trainable=1500))
+    change(tmp_path / "2", lambda one: one["seconds"].update(encoder=7.0))
+    change(tmp_path / "2", lambda one: one["parameters"].update(trainable=1500))
     evaluated = {"epochs": 0, "seconds": {"training": 0.0, "total": 1.0}}
-    changed(tmp_path / "3" / "result.json", lambda content: content.update(evaluated))
+    change(tmp_path / "3", lambda content: content.update(evaluated))
     grid = cost(report(collect([tmp_path]), ["task"], ["encoder"]))
     assert grid.rows == [["mini", "15", "20", "7", "3", "1,234", "1,250", "2,000", "cpu"]]
     assert "Cost" not in shown(tmp_path / "3", None, ["encoder"])[2]

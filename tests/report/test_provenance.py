@@ -10,7 +10,7 @@ from elmo_bench.report.provenance import commands, methods, provenance
 from elmo_bench.report.write import latex, markdown
 from elmo_bench.runs import collect
 
-from .made import a_run
+from .made import a_run, write_run
 from .test_figures import difference
 
 
@@ -23,24 +23,21 @@ def run(folder, encoder, seed):
         "elmo": {"mix": "none" if encoder == "none" else "all"},
         "seed": seed,
     }
-    content = {
-        "task": "ner",
-        "seed": seed,
-        "metrics": {"test/f1": 0.5},
-        "config": config,
-        "epochs": 5,
-        "examples_per_second": 150.0,
-        "seconds": {"training": 10.0, "total": 1800.0},
-        "parameters": {"trainable": 1000, "frozen": 0},
-        "device": "cpu",
-        "inputs": {"data.train": "a" * 64, "encoder.weights": "b" * 64},
-        "versions": {"torch": "2.13.0"},
-        "commit": "c" * 40,
-        "finished": f"2026-01-{seed:02d}T12:00:00+00:00",
-        "identity": f"{encoder}-{seed}",
-    }
-    folder.mkdir()
-    (folder / "result.json").write_text(json.dumps(content))
+    write_run(
+        folder,
+        {"test/f1": 0.5},
+        config,
+        epochs=5,
+        examples_per_second=150.0,
+        seconds={"training": 10.0, "total": 1800.0},
+        parameters={"trainable": 1000, "frozen": 0},
+        device="cpu",
+        inputs={"data.train": "a" * 64, "encoder.weights": "b" * 64},
+        versions={"torch": "2.13.0"},
+        commit="c" * 40,
+        finished=f"2026-01-{seed:02d}T12:00:00+00:00",
+        identity=f"{encoder}-{seed}",
+    )
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from elmo_bench.report.write import as_csv, latex, markdown
 from elmo_bench.runs import as_baseline, collect, read_counts, where
 from elmo_bench.training.metrics import Correlations
 
-from .made import a_run
+from .made import a_run, change, write_run
 
 PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
 
@@ -44,14 +44,9 @@ def result(folder, f1, seed=1, right=None, sentences=None, documents=None, more=
         config[group][name] = value
     if config["encoder"]["name"] == "none":
         as_baseline(config)
-    (folder / "counts").mkdir(parents=True)
-    content = {
-        "task": "ner",
-        "seed": seed,
-        "metrics": {"test/f1": f1, "test/recall": f1 / 2, "dev/f1": f1 / 4},
-        "config": config,
-    }
-    (folder / "result.json").write_text(json.dumps(content | dict(more)))
+    metrics = {"test/f1": f1, "test/recall": f1 / 2, "dev/f1": f1 / 4}
+    write_run(folder, **{"metrics": metrics, "config": config} | dict(more))
+    (folder / "counts").mkdir()
     if right is not None:
         rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
         numbers = np.arange(len(right)) if sentences is None else sentences
@@ -108,9 +103,7 @@ def test_examples_that_stand_in_training_are_named(tmp_path):
         result(tmp_path / str(number), 0.5, number, more=more, data_name=name, elmo_mix=number)
     said = report(collect([tmp_path]), ["data.name"], ["elmo.mix"]).notes
     assert said == ["ner (sample): 11 of 500 test examples (2.2 %) also stand in training"]
-    (tmp_path / "2" / "result.json").write_text(
-        (tmp_path / "2" / "result.json").read_text().replace("[0, 500]", "[0]")
-    )
+    change(tmp_path / "2", lambda it: it["overlap"]["training"].update(test=[0]))
     with pytest.raises(ValueError, match=r"not a result of elmo-bench: overlap.training.test is"):
         collect([tmp_path])
 
@@ -163,10 +156,8 @@ def test_the_mean_over_corpora(tmp_path):
         trained(tmp_path / corpus, chances, 60, start=number, data_name=corpus)
     for mix in chances:
         for seed in SEEDS:
-            path = tmp_path / f"c/{mix}{seed}/result.json"
-            content = json.loads(path.read_text())
-            content["config"]["trained_on"] = {"name": "b"}
-            path.write_text(json.dumps(content))
+            run = tmp_path / f"c/{mix}{seed}"
+            change(run, lambda it: it["config"].update(trained_on={"name": "b"}))
     found = report(collect([tmp_path]), ["data"], ["elmo.mix"], baseline=("none",))
     means = {cell.row[0]: cell.mean for cell in found.cells if cell.column == ("all",)}
     row = tables(found)["means"].rows[-1]
@@ -439,13 +430,6 @@ def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
     change(tmp_path / "base", lambda content: content["config"].update(fraction=0.1))
     (part,) = collect([tmp_path / "base"])
     assert [stands_in(part, place) for place in ("table2", "figure1")] == [False, True]
-
-
-def change(folder, how):
-    path = folder / "result.json"
-    content = json.loads(path.read_text())
-    how(content)
-    path.write_text(json.dumps(content))
 
 
 def test_all_formats_say_the_same(compared):

@@ -1,12 +1,12 @@
 """Settings of ELMo are chosen on dev: made-up runs whose dev and test figures disagree."""
 
-import json
-
 import pytest
 
 from elmo_bench.report import tables
 from elmo_bench.report.selection import select
 from elmo_bench.runs import collect
+
+from .made import write_run
 
 # dev and test figure of each setting
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}
@@ -22,15 +22,8 @@ def run(folder, mix, seed, *, encoder="mini", metrics=("dev", "test"), task="ner
         "elmo": {"mix": mix, "l2": 0.1},
         "seed": seed,
     }
-    folder.mkdir(parents=True)
-    content = {
-        "task": task,
-        "seed": seed,
-        "metrics": {f"{split}/f1": figures[split] for split in metrics},
-        "config": config,
-        "commit": commit,
-    }
-    (folder / "result.json").write_text(json.dumps(content))
+    figures = {f"{split}/f1": figures[split] for split in metrics}
+    write_run(folder, figures, config, commit=commit)
 
 
 def selected(folder, mixes, *, baseline=("none",), **settings):

@@ -13,27 +13,21 @@ from omegaconf import OmegaConf
 from elmo_bench.jobs.archive import archive as write
 from elmo_bench.runs import collect, failures, read_counts, run_folders, unpacked
 from tests.hostile.damages import ANY
+from tests.report.made import change, write_run
 
 SENTENCES = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
 
 
 def ran(folder, seed=1, f1=0.5, finished="2026-01-01T00:00:00+00:00", **encoder):
     """A finished run, with what nobody else needs of it."""
-    config = {
-        "task": {"name": "ner", "monitor": "f1"},
-        "encoder": {"name": "mini"} | encoder,
-        "elmo": {"mix": "all"},
-        "seed": seed,
-        "run_dir": str(folder),
-        "data_dir": "/home/me/data",
-    }
+    config = {"encoder": {"name": "mini"} | encoder, "seed": seed}
+    config |= {"run_dir": str(folder), "data_dir": "/home/me/data"}
+    identity = f"{len(str(encoder)):016x}-{seed:016x}"
+    write_run(folder, {"test/f1": f1}, config, identity=identity, finished=finished)
     right = np.random.default_rng(seed).random(500) < f1
     rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
-    content = {"metrics": {"test/f1": f1}, "config": config, "seed": seed, "task": "ner"}
-    content |= {"identity": f"{len(str(encoder)):016x}-{seed:016x}", "finished": finished}
-    (folder / "counts").mkdir(parents=True)
+    (folder / "counts").mkdir()
     (folder / ".hydra").mkdir()
-    (folder / "result.json").write_text(json.dumps(content))
     (folder / "metrics.csv").write_text("epoch,dev/f1\n0,0.5\n")
     (folder / ".hydra" / "overrides.yaml").write_text(f"- task=ner\n- data_dir=/x\n- seed={seed}\n")
     (folder / "best.ckpt").write_text("weights")
@@ -116,9 +110,8 @@ def test_more_runs_are_added(archive, tmp_path):
     ran(tmp_path / "again", 1, f1=0.75, finished="2026-01-02T00:00:00+00:00")
     ran(tmp_path / "again" / "older", 2, f1=0.75, finished="2025-01-02T00:00:00+00:00")
     ran(tmp_path / "again" / "new", 22)
-    result = ran(tmp_path / "again" / "mended", 21) / "result.json"
-    content = json.loads(result.read_text()) | {"identity": "begun-21"}
-    result.write_text(json.dumps(content))
+    mended = ran(tmp_path / "again" / "mended", 21)
+    change(mended, lambda content: content.update(identity="begun-21"))
     begun(tmp_path / "again" / "failed", 30)
     kept(tmp_path / "again", archive, tmp_path / "cache")
     folders = run_folders([archive], tmp_path / "cache")
@@ -129,9 +122,8 @@ def test_more_runs_are_added(archive, tmp_path):
 
 
 def test_a_run_that_says_little_is_kept(tmp_path):
-    path = ran(tmp_path / "runs" / "1") / "result.json"
     config = {"task": {"name": "ner", "monitor": "f1"}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"config": config}))
+    change(ran(tmp_path / "runs" / "1"), lambda content: content.update(config=config))
     kept(tmp_path / "runs", tmp_path / "x.tar.xz", tmp_path / "cache")
     (run,) = collect(run_folders([tmp_path / "x.tar.xz"], tmp_path / "cache"))
     assert run.config == config
