@@ -58,11 +58,6 @@ def test_a_text_is_no_list_of_words(sentences):
         encode(Lengths(), sentences)
 
 
-def test_an_encoder_without_parameters():
-    (vectors,) = encode(Lengths(), [["a", "bcd"]], [1])
-    assert vectors.flatten().tolist() == [1, 3]
-
-
 def test_batches_are_halved_until_memory_suffices(monkeypatch, caplog):
     """A batch of 5 fails, and its first half; then all parts have room."""
     sentences = [["a"] * length for length in (1, 2, 3, 4, 5)]

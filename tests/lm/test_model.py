@@ -34,13 +34,6 @@ def test_one_stream(direction, first, last):
 
 
 @torch.no_grad()
-def test_perplexity_of_a_model_that_knows_nothing():
-    model = LanguageModel(BiLm(OPTIONS), Corpus(TEXT).vocabulary(6))
-    model.softmax.weight.zero_()
-    assert model.perplexity(TEXT) == pytest.approx({"forward": 6.0, "backward": 6.0}, rel=1e-5)
-
-
-@torch.no_grad()
 def test_a_softmax_that_knows_frequencies():
     """Its perplexity is that of the unigrams (with one more of each word, as it counts them)."""
     text = [["a", "a", "a", "b", "c"]] * 100

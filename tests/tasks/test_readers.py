@@ -137,11 +137,6 @@ def test_a_question_twice(tmp_path):
         list(module("squad").read(path))
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere: no such file"):
-        list(module("sst5").read(tmp_path / "nowhere"))
-
-
 # Predictions, written by the task as its gold
 
 

@@ -1,6 +1,5 @@
-"""Documents, sentences and argument columns of CoNLL-2012 files."""
+"""Documents and argument columns of CoNLL-2012 files; `tests/tasks` has what tasks read of them."""
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -38,26 +37,6 @@ def write(folder: Path, text: str) -> Path:
     path = folder / "some.gold_conll"
     path.write_text(text)
     return path
-
-
-def test_documents_parts_and_sentences(tmp_path):
-    first, second = read_documents(write(tmp_path, FILE))
-    assert (first.id, first.part) == ("nw/tale", 0)
-    assert second.header == "#begin document (nw/tale); part 012"
-    assert [[row.columns[3] for row in sentence] for sentence in first.sentences] == [
-        ["Owls", "sing"],
-        ["Why", "?"],
-    ]
-    assert [[row.line for row in sentence] for sentence in first.sentences] == [[2, 3], [5, 6]]
-    assert (second.id, second.part, len(second.sentences)) == ("nw/tale", 12, 1)
-
-
-def test_gzip_and_a_first_line_without_a_part(tmp_path):
-    path = tmp_path / "some.gold_conll.gz"
-    text = FILE.replace("(nw/tale); part 012", "(nw/tale2);").replace("nw/tale  12", "nw/tale2  0")
-    path.write_bytes(gzip.compress(text.encode()))
-    read = [(document.id, document.part) for document in read_documents(path)]
-    assert read == [("nw/tale", 0), ("nw/tale2", 0)]
 
 
 def test_the_part_of_a_row_may_be_missing(tmp_path):
@@ -150,13 +129,3 @@ def test_brackets():
 def test_bad_brackets_are_named_with_their_line(cells, message):
     with pytest.raises(ValueError, match=message):
         bracket_spans(sentence(*cells.split()), 1, "f")
-
-
-@pytest.mark.parametrize(
-    ("name", "counts"),
-    [("srl/ewt.dev", (297, 1973, 24966)), ("coref/ontogum.dev", (12, 438, 10631))],
-)
-def test_real_corpora_read_whole(corpora, name, counts):
-    documents = list(read_documents(corpora / f"{name}.gold_conll.gz"))
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    assert (len(documents), len(sentences), sum(map(len, sentences))) == counts

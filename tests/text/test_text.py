@@ -275,14 +275,6 @@ def test_files_of_a_folder(tmp_path):
     assert text_files(tmp_path / "a*") == [tmp_path / "a.txt"]
 
 
-def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"\xef\xbb\xbf-DOCSTART- -X- O\n\na O\n\n")
-    assert [[row.columns for row in rows] for rows in read_blocks(path)] == [[["a", "O"]]]
-    path.write_bytes(b"\xef\xbb\xbf\n\na O\n")
-    assert [line for _, line in read_lines(path)] == ["", "", "a O"]
-
-
 @pytest.mark.parametrize("piece", ['"', "[]", "“"])
 def test_a_long_line_takes_time_by_its_length_alone(piece):
     """80 kB of quotes took nine seconds."""
