@@ -64,7 +64,8 @@ class ScalarMix(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Mix the layers `self.layers`, given in that order."""
         with torch.autocast(chosen.device.type, enabled=False):  # sums over a batch and over layers
-            return torch.einsum("l,lbtd->btd", self.gamma * self.shares, self.normed(chosen, mask))
+            factors = (self.gamma * self.shares).to(self.weights.dtype)
+            return torch.einsum("l,lbtd->btd", factors, self.normed(chosen, mask))
 
     def normed(
         self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
@@ -75,8 +76,8 @@ class ScalarMix(nn.Module):
 
     @property
     def shares(self) -> Float[Tensor, " L"]:
-        """Return s_j, the share of each chosen layer; they add up to 1."""
-        return self.weights.softmax(0)
+        """Return s_j, the share of each chosen layer; they add up to 1, also of weights in bf16."""
+        return self.weights.softmax(0, torch.promote_types(self.weights.dtype, torch.float32))
 
     def penalty(self) -> Float[Tensor, ""]:
         """Return the sum of w_j squared over the logits, without gamma."""
