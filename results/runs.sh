@@ -1,7 +1,7 @@
 #!/bin/sh
 # Trains the runs of one table of results/tables.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
-# TABLE is one of those in the `case` below, or all (without series, which needs MINILM=FOLDER before `sh`); CORPORA="wikigold sst" before `sh` limits
+# TABLE is one of those in the `case` below, or all (without series and tuning, which need MINILM=FOLDER before `sh`); CORPORA="wikigold sst" before `sh` limits
 # it to some corpora. Further arguments go to each command. SQuAD needs `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
 # The rows of `books` are runs of version 0.2, with which that biLM shipped; the archives keep them.
 set -u
@@ -23,10 +23,14 @@ each() { # "CORPUS ..." SETTINGS...
     done
 }
 
-sides() { # "CORPUS ..." ARGUMENTS...: the three sides of results/plan.md
-    each "$@" encoder=none
-    each "$@" encoder=wiki
-    each "$@" encoder=transformer encoder.name=minilm encoder.model="${MINILM:?the folder of all-MiniLM-L6-v2}"
+tuned() { # ARGUMENTS...: SNLI with the best of as many draws for each side
+    ${PYTHON:-python} run.py sweep=tune budget=16 experiment=snli seed=1 outputs_dir=outputs/tuning resume=true "$@" || failed=1
+}
+
+sides() { # COMMAND...: the three sides of results/plan.md
+    "$@" encoder=none
+    "$@" encoder=wiki
+    "$@" encoder=transformer encoder.name=minilm encoder.model="${MINILM:?the folder of all-MiniLM-L6-v2}"
 }
 
 train() { # TABLE ARGUMENTS...
@@ -64,10 +68,11 @@ train() { # TABLE ARGUMENTS...
         each wikigold encoder=wiki finetune=full "$@" ;;
     series) # the second series, results/plan.md
         seeds=11,12,13,14,15
-        sides "wikigold_average sst_average snli" "$@"
-        sides ewt_propbank embed=words_chars "$@"
-        sides classify data=cola,mrpc,rte "$@"
-        sides "ewt_parse wnut17 ontogum squad" "$@" ;;
+        sides each "wikigold_average sst_average snli" "$@"
+        sides each ewt_propbank embed=words_chars "$@"
+        sides each classify data=cola,mrpc,rte "$@"
+        sides each "ewt_parse wnut17 ontogum squad" "$@" ;;
+    tuning) sides tuned "$@" ;; # equal tuning, results/plan.md
     *) echo "$table: no such table" >&2; exit 2 ;;
     esac
 }
