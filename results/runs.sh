@@ -1,8 +1,9 @@
 #!/bin/sh
 # Trains the runs of one table of results/tables.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
-# TABLE is one of those in the `case` below, or all (without series and tuning, which need MINILM=FOLDER before `sh`); CORPORA="wikigold sst" before `sh` limits
-# it to some corpora. Further arguments go to each command. SQuAD needs `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
+# TABLE is one of those in the `case` below, or all (without series and tuning, which need MINILM=FOLDER before `sh`). CORPORA="wikigold sst" before
+# `sh` limits it to some corpora (not tuning). Further arguments go to each command. SQuAD needs `python results/hold_out.py DIR` first. A second call
+# trains what is missing. A failed run does not stop the others; the tables count it.
 # The rows of `books` are runs of version 0.2, with which that biLM shipped; the archives keep them.
 set -u
 export OMP_NUM_THREADS=1  # another number of threads changes the last digits, and with them all figures

@@ -122,7 +122,7 @@ def _reported(work: Any) -> Any:
 
 def message(error: Exception, arguments: Sequence[str]) -> str:
     """Return what a person is told of an error of Hydra's, or of the system, for a command."""
-    said = str(error).strip()
+    said = str(error).strip() or type(error).__name__  # Python's MemoryError says nothing
     if isinstance(error, OverrideParseException):
         return _of_grammar(error.override)
     if refused := REFUSED.search(said):

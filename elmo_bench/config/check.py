@@ -94,7 +94,8 @@ def _ending() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        sys.exit(str(error) if isinstance(error, MENDABLE) else f"{type(error).__name__}: {error}")
+        said = str(error) if isinstance(error, MENDABLE) else ""
+        sys.exit(said or f"{type(error).__name__}: {error}")
 
 
 def check(config: DictConfig) -> None:

@@ -53,8 +53,8 @@ class Tuner(BasicSweeper):
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Train the draws of all sides, choose one of each, and train it with fresh seeds.
 
-        Raises ValueError for a wrong command, for a side none of whose draws has a score
-        on dev, and for a run with a fresh seed that failed.
+        Raises ValueError for a wrong command, for a side none of whose draws has a score on dev,
+        and for a run with a fresh seed that failed.
         """
         sides = self.sides([*self._parse_config(), *arguments])
         if type(self.launcher).launch is not ProcessLauncher.launch:

@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
 from elmo_bench.config.advice import MENDABLE, before, help_of_job, message
-from elmo_bench.config.check import faults
+from elmo_bench.config.check import _ending, faults
 from tests.conftest import CONF
 from tests.test_run import run
 
@@ -92,6 +92,12 @@ def said(arguments: list[str]) -> str:
 def test_what_a_command_is_told(command, answer):
     found = said(command.split())
     assert answer in found if answer else not found
+
+
+def test_an_error_without_words_is_named():
+    assert message(MemoryError(), []) == "MemoryError"
+    with pytest.raises(SystemExit, match="MemoryError"), _ending():
+        raise MemoryError
 
 
 def test_what_a_sweep_over_options_is_told():
