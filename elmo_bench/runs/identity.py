@@ -32,11 +32,15 @@ NOT_IDENTITY = (
     *("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors"),
     *("vocab.vectors", "vocab.origin"),
 )
+FOLDER_OR_HUB = ("encoder.model", "encoder.adapter")  # only a name on the hub is identity
 
 
 def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
     """Return two digests, of a config and of its files' hashes: equal for the same run."""
     settings = acting(resolved(cfg)) | {"data.labels": None}  # which all runs once had
+    for key in FOLDER_OR_HUB:
+        if (name := settings.get(key)) and Path(name).expanduser().is_dir():
+            del settings[key]  # its files are among the inputs
     return f"{digest(settings)}-{digest(inputs)}"
 
 

@@ -134,6 +134,21 @@ def test_which_table_of_the_paper_a_run_is_for_does_not_count(identity):
     assert len({identity(run, "task=srl", "elmo.mix=all", "elmo.l2=0.001") for run in runs}) == 1
 
 
+def test_the_folder_of_a_transformer_does_not_count_but_its_name_on_the_hub_does(
+    identity, tmp_path
+):
+    names = [str(tmp_path / "a"), str(tmp_path / "b"), "org/a", "org/b"]
+    for name in names[:2]:
+        Path(name).mkdir()
+    for key in ("model", "adapter"):
+        runs = [["encoder=transformer", f"encoder.{key}={name}"] for name in names]
+        first, second, *others = [identity(*run) for run in runs]
+        assert first == second
+        assert len({first, *others}) == 3
+        # A sweep over two folders is two runs: their files are not read yet.
+        assert len({identity(*run, digest=settings_digest) for run in runs}) == 4
+
+
 def test_contents_of_files_count_and_not_their_names(identity, tmp_path):
     for name, content in (("a", b"one"), ("b", b"one"), ("c", b"two")):
         (tmp_path / name).write_bytes(content)
