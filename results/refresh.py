@@ -32,7 +32,7 @@ from elmo_bench.runs import NOTHING, Run, distinguishing, equal, full_keys, valu
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
-KINDS = (*SHOWN, "tuning", "paper", "layers", "cost")
+KINDS = (*SHOWN, "depth", "tuning", "paper", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
 OF_A_BLOCK = ("show", "command", "corpora")  # keys of a table that job=report lacks
 EVERY = ("tables.yaml", "bert.yaml", "series.yaml")  # settings of the repository's own documents

@@ -10,6 +10,7 @@ from elmo_bench.files import listed
 from elmo_bench.runs import Key, text
 
 from .comparison import Comparison
+from .depth import depths
 from .names import NONE, axis, metric_title, name, names, points, task_titles, value
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
@@ -37,6 +38,12 @@ ABOUT_TUNING = (
     "Of settings that were drawn at random, with one seed, percent. Best of k: the median of what "
     "the best of k draws reaches on dev, and a band that holds for all k; those of a column and of "
     "{} hold together with 95 %."
+)
+ABOUT_DEPTH = (
+    f"Of single layers with {FEWEST} runs or more. May be the best: the layer with the highest "
+    "mean is not significantly better (one-sided, 5 % divided by the number of rows and of other "
+    "layers, so that with 95 % every row names its best layer). Deeper than: the rows of the same "
+    "encoder whose layers all lie below."
 )
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
@@ -111,9 +118,9 @@ def titled(title: str, about: str) -> str:
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind, in reading order: `means`, `differences`, `tuning`, `paper`;
-    without empty ones and, because `differences` includes them, the means of a single row with
-    comparisons.
+    """Return the tables by kind, in reading order: `means`, `differences`, `depth`, `tuning` and
+    `paper`; without empty ones and, because `differences` includes them, the means of a single row
+    with comparisons.
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}
@@ -121,6 +128,8 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["means"] = means(report)
     if has_comparisons:
         grids["differences"] = differences(report)
+    if depths(report):
+        grids["depth"] = depth(report)
     if sides(report):
         grids["tuning"] = tuning(report)
     if any(cell.published is not None for cell in report.cells):
@@ -257,6 +266,20 @@ def tested(comparison: Comparison) -> list[str]:
     holm = p_value(comparison.p_holm) + "*" * comparison.is_significant
     corrected = PRELIMINARY if test.p is not None and test.is_preliminary else holm
     return [difference, interval, p_value(test.p), corrected, points(test.detectable)]
+
+
+def depth(report: Report) -> Grid:
+    """Return a table of the layers that may be the best of each row."""
+    labels, by_row, rows = labels_of(report), depths(report), []
+    for row, ours in by_row.items():
+        below = [other for other, theirs in by_row.items() if theirs.is_below(ours)]
+        deeper = "; ".join(", ".join(labels.rows[other]) for other in below)
+        candidates = listed(map(str, ours.candidates))
+        rows.append([*labels.rows[row], str(ours.highest), candidates, deeper])
+    heads = [*labels.heads, "highest mean", "may be the best", "deeper than"]
+    what = titled(report.title, f"which layers may be the best on {report.split}")
+    grid = Grid(what, heads, rows, len(labels.heads), ABOUT_DEPTH)
+    return grid if any(row[-1] for row in rows) else without(grid, {len(heads) - 1})
 
 
 def tuning(report: Report) -> Grid:

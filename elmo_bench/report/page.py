@@ -70,7 +70,7 @@ def _parts(report: Report) -> Iterator[Part]:
         return
     shares, costs = weights(report), cost(report)
     for quantity, (title, _) in plots.QUANTITIES.items():
-        table = html_table(shares) if quantity == MIX and shares else ""
+        table = shown.get("depth", "") + html_table(shares) if quantity == MIX and shares else ""
         yield (title, _figure(plots.curve(report, quantity)) + table)
     yield ("Learning curves", _figure(plots.learning(report)))
     yield ("Cost", html_table(costs) if costs else "")
