@@ -260,9 +260,13 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
     model, revision = chosen = merged.get("model"), merged.get("revision")
     is_known = chosen == (option.get("model"), option.get("revision"))
     is_given = {"encoder.model", "encoder.revision"} <= given.keys()
-    if not (is_known or is_given or Path(str(model)).expanduser().is_dir()):
+    used = cfg.encoder.model if "encoder.model" in given else model
+    if not (is_known or is_given or Path(str(used)).expanduser().is_dir()):
+        group = given.get("encoder", name)
+        add = f"encoder={group}{f' encoder.name={name}' * (group != name)} encoder.model="
         raise ValueError(
-            f"{source} was trained with encoder.model={model}, which is not a local folder: if you "
-            f"trust it, add encoder={name} encoder.model={model} encoder.revision={revision}"
+            f"{source} was trained with encoder.model={model}, which is not a local folder: if it "
+            f"has moved, add {add}FOLDER; if it is on the hub and you trust it, "
+            f"{add}{model} encoder.revision={revision or 'null'}"
         )
     return merged

@@ -240,9 +240,7 @@ def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
 
 def overlap(cfg: DictConfig, examples: Mapping[str, Sequence[Any]]) -> Overlap:
     """Count the examples of splits that also stand in training, or in the text of `cfg.text`."""
-    splits = {
-        split: [texts_of(example.sentences) for example in part] for split, part in examples.items()
-    }
+    splits = {split: [texts_of(example) for example in part] for split, part in examples.items()}
     counts = {"training": in_training(splits)}
     if cfg.get("text"):
         text = watched(sentences(cfg, "train"), "text.files.train, sentences")

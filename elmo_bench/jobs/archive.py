@@ -38,12 +38,9 @@ def check(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
     folders = run_folders(runs, cfg.cache_dir)
     if output.exists():
         folders.insert(0, unpacked(output, cfg.cache_dir))
-    first: dict[str, Run] = {}
-    for run in sorted(collect(folders), key=lambda run: run.finished):
+    finished = collect(folders)
+    for run in finished:
         if not run.identity:
             raise ValueError(f"{run.folder}: its result.json has no identity; train it again")
-        first.setdefault(run.identity, run)
-    for run in first.values():
         after_epochs(run, None)  # nobody could mend the curves of a run in the archive
-    failed = [run for run in failures(folders, first.values()) if run.reason != RUNNING]
-    return [*first.values()], failed
+    return finished, [run for run in failures(folders, finished) if run.reason != RUNNING]

@@ -111,7 +111,7 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
         raise ValueError(f"{path} is not the file that a={runs[0].folder} was evaluated on")
     read_as = "test" if cfg.split == "train" else cfg.split  # only job=evaluate measures train
     examples = list(reader(config, read_as, cfg.split)(path))
-    numbers = [number_of(texts_of(example.sentences)) for example in examples]
+    numbers = [number_of(texts_of(example)) for example in examples]
     if numbers != counts.sentences.tolist():
         raise ValueError(f"the corpus does not contain the {len(counts.sentences):,} examples")
     answers = [[example.gold for example in examples]]
@@ -156,7 +156,7 @@ def _text(example: Any, answers: Sequence[Any]) -> list[str]:
     """Return where an example stands, its words, and what gold and the runs say, first what not all
     of them have.
     """
-    texts = texts_of(example.sentences)
+    texts = texts_of(example)
     words = [word for text in texts for word in text]
     labels = [in_words(answer, words) for answer in answers]
     shared = set.intersection(*map(set, labels))

@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 # The beginning of an earlier output, which differs from that of job=perplexity.
 OWN = r'\s*\{"line": \d+(?!, "tokens": \[[^\n]*"unknown": \[)'
 Records = list[tuple[int, dict[str, Any]]]  # line in the input (from 1), record
-# A line of an annotated file: with tabs but no blanks, or a word first and its tag last.
-_COLUMNS = re.compile(r"[^ ]*\t[^ ]*|\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
+# A line of an annotated file: with tabs but no blanks, or a word first and its tag last. Two texts,
+# which a tab separates, may have no blanks either.
+_TABS, _TAGGED = re.compile(r"[^ ]*\t[^ ]*"), re.compile(r"\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
 
 
 def predict(cfg: DictConfig) -> None:
@@ -51,6 +52,7 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     check_output("output", cfg.output, inputs, begins(OWN))
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
+    _check_text(Path(cfg.input), records, is_pair=bool((cfg.task.get("parse") or {}).get("pair")))
     parse, _ = parser(cfg), required(task_format(cfg), "render", "job=predict")
     examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
     data = build.data(cfg, {"test": Path(cfg.input)}, {"test": lambda path: examples}, vocab)
@@ -67,16 +69,26 @@ def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) ->
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
+def _is_json(path: Path) -> bool:
+    return bool({".json", ".jsonl"} & set(path.suffixes))
+
+
 def _records(path: Path) -> Records:
-    if {".json", ".jsonl"} & set(path.suffixes):
+    if _is_json(path):
         return list(read_objects(path))
-    lines = [(number, line) for number, line in read_lines(path) if line.strip()]
-    rows = [line for _, line in lines[:50] if not line.startswith("#")]
-    begins = lines[0][1].startswith(("#begin document", "-DOCSTART-")) if lines else False
-    if begins or (len(rows) > 1 and all(map(_COLUMNS.fullmatch, rows))):
+    return [(number, {"text": line}) for number, line in read_lines(path) if line.strip()]
+
+
+def _check_text(path: Path, records: Records, *, is_pair: bool) -> None:
+    """Raise ValueError for an annotated file, which has one word per line."""
+    lines = [str(record.get("text")) for _, record in records[:50]]
+    rows = [line for line in lines if not line.startswith("#")]
+    begins = lines[:1] and lines[0].startswith(("#begin document", "-DOCSTART-"))
+    kinds = [_TAGGED] if is_pair else [_TABS, _TAGGED]
+    are_columns = all(any(kind.fullmatch(row) for kind in kinds) for row in rows)
+    if not _is_json(path) and (begins or (len(rows) > 1 and are_columns)):
         raise ValueError(
             f"input={path} has one word per line, in columns, but job=predict reads text with one "
             "example per line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "
             "job=evaluate data.files.test=FILE"
         )
-    return [(number, {"text": line}) for number, line in lines]

@@ -89,11 +89,11 @@ def reports_of(
     reports = select(chosen, **options, title=title)
     ended = [run for run in (*runs, *failed) if run.reason != RUNNING]
     if draws := [run for run in ended if run.trial is not None]:
-        reports[0] = with_draws(reports[0], draws)
+        reports[0] = with_draws(reports[0], draws, chosen)
     if failed:
         which = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]
         which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []
-        count = len({run.identity or run.folder for run in runs}) + len(failed)  # copies are one
+        count = len(runs) + len(failed)
         note = f"{len(failed)} of {count} runs failed or did not finish: {', '.join(which)}"
         reports[0].notes.insert(0, note)
     return reports

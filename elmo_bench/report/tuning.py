@@ -16,7 +16,7 @@ import scipy
 from jaxtyping import Float
 
 from elmo_bench.files import counted_noun, duration, listed
-from elmo_bench.runs import F1, Key, Run, distinguishing, values
+from elmo_bench.runs import F1, Key, Run, distinguishing, text, values
 
 from .comparison import examples_of, figure_of
 from .names import axis, name, points, task_titles, value
@@ -132,13 +132,17 @@ def side(draws: Sequence[Run]) -> Side:
     return Side(ordered, scores, lowest, curve(scores, lowest))
 
 
-def with_draws(report: Report, draws: Sequence[Run]) -> Report:
-    """Return the report with the draws of its sides, and notes on what makes these unequal."""
+def with_draws(report: Report, draws: Sequence[Run], runs: Sequence[Run]) -> Report:
+    """Return the report with the draws of its sides, and notes on what makes these unequal; `runs`
+    are all of the report's, also those of a seed that its cells have another of.
+
+    Raises ValueError for runs of an earlier choice, and for draws that were tuned twice.
+    """
     report = replace(report, draws=[*draws])
-    return replace(report, notes=[*report.notes, *_notes(report)])
+    return replace(report, notes=[*report.notes, *_notes(report, runs)])
 
 
-def _notes(report: Report) -> Iterator[str]:
+def _notes(report: Report, runs: Sequence[Run]) -> Iterator[str]:
     titles, shown = task_titles(report.runs), set[Path]()  # two rows may have one baseline
     for row, tuned in sides(report).items():
         names = {column: name(report.keys, (*row, *column), titles) for column in tuned}
@@ -150,9 +154,17 @@ def _notes(report: Report) -> Iterator[str]:
         for column, side in tuned.items():
             if unlike := distinguishing(side.draws, []):
                 yield f"{names[column]}: its draws differ in {unlike}, which were not drawn"
+            seeds = sorted({text(draw.settings.get("seed")) for draw in side.draws})
+            if len(seeds) > 1:
+                raise ValueError(
+                    f"{names[column]}: its draws have the seeds {listed(seeds)}, but a "
+                    "draw has the same settings with any seed: move those of all but one away"
+                )
             keys = [*side.best[0].tune]
             chosen = {values(draw, keys) for draw in side.best}
-            settings = {values(run, keys) for run in report.by_row[row][column].runs}
+            cell = report.by_row[row][column]
+            of_cell = (run for run in runs if values(run, report.keys) == cell.key)
+            settings = {values(run, keys) for run in of_cell}
             said = f"the settings of its best draw, number {side.best[0].trial}"
             if settings - chosen and len(settings) > 1:
                 raise ValueError(f"{names[column]}: some runs lack {said}: move them away")

@@ -32,16 +32,25 @@ NOT_IDENTITY = (
     *("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors"),
     *("vocab.vectors", "vocab.origin"),
 )
-FOLDER_OR_HUB = ("encoder.model", "encoder.adapter")  # only a name on the hub is identity
 
 
 def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
     """Return two digests, of a config and of its files' hashes: equal for the same run."""
-    settings = acting(resolved(cfg)) | {"data.labels": None}  # which all runs once had
-    for key in FOLDER_OR_HUB:
-        if (name := settings.get(key)) and Path(name).expanduser().is_dir():
-            del settings[key]  # its files are among the inputs
+    config = resolved(cfg)
+    settings = acting(config) | {"data.labels": None}  # which all runs once had
+    for key in _names_of_files(config):
+        settings.pop(key, None)
     return f"{digest(settings)}-{digest(inputs)}"
+
+
+def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys whose values only name files here; other values of theirs are identity."""
+    data, encoder = config.get("data") or {}, config.get("encoder") or {}
+    if "name" in data and data["name"] == (data.get("files") or {}).get("train"):
+        yield "data.name"
+    for key in ("model", "adapter"):  # or names on the hub
+        if (folder := encoder.get(key)) and Path(folder).expanduser().is_dir():
+            yield f"encoder.{key}"
 
 
 def settings_digest(cfg: DictConfig) -> str:

@@ -25,8 +25,11 @@ BEGUN, ENDED = "run.json", "result.json"
 INPUTS = "inputs."  # prefix of the hash of a file that the run read
 SHORT = 12  # hexadecimal digits shown of a hash
 # Keys that name files, of which a user may name others, and what these are among the inputs.
-FILES = {f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")} | {
-    key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")
+FILES = {
+    **{f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")},
+    **{key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")},
+    "encoder.model": "encoder.model.safetensors",
+    "encoder.adapter": "encoder.adapter_model.safetensors",
 }
 RUNNING = "is running"  # the reason of a run that has not ended yet
 ERROR = "error.txt"  # the traceback that a failed run leaves
@@ -189,7 +192,8 @@ def overlap_lines(overlap: Overlap, of: str | None = None) -> list[str]:
 
 
 def collect(folders: Sequence[str | Path]) -> list[Run]:
-    """Return every finished run in or below the folders, in the order of their paths.
+    """Return the finished runs in or below the folders, in the order of their paths; of those with
+    one identity, such as copies, the one that finished first.
 
     Raises FileNotFoundError if there is none, or none that has begun in one of the folders, and
     ValueError for a damaged file.
@@ -203,7 +207,10 @@ def collect(folders: Sequence[str | Path]) -> list[Run]:
         paths += finished
     if folders and not paths:
         raise FileNotFoundError(f"runs={','.join(map(str, folders))}: no finished run; {GIVE}")
-    return [*map(read_run, paths)]
+    runs, first = [*map(read_run, paths)], dict[str, Run]()
+    for run in sorted(runs, key=lambda run: run.finished):
+        first.setdefault(run.identity, run)
+    return [run for run in runs if not run.identity or first[run.identity] is run]
 
 
 def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:

@@ -4,7 +4,8 @@ Two words that stand in no text mark them. They are words to everything else: a 
 picture of layers hold for the summary's vector as for any word's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 # U+FDD0 is a noncharacter, which Unicode keeps for such uses.
 SUMMARY = "\ufdd0summary"  # its vector is that of the whole: [CLS], <s>, a decoder's last piece
@@ -21,19 +22,8 @@ def joined(*texts: Sequence[str]) -> tuple[str, ...]:
     return (SUMMARY, *words[1:])
 
 
-def texts_of(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return the texts of an example's sentences, without marks: the same read apart or in one
-    sequence.
-
-    >>> texts_of([joined(["It", "rains"], ["Wet"])]) == texts_of([["It", "rains"], ["Wet"]])
-    True
+def texts_of(example: Any) -> list[list[str]]:
+    """Return the texts of an example, the same read apart or in one sequence: its `texts`, or else
+    its sentences.
     """
-    texts: list[list[str]] = []
-    for sentence in sentences:
-        texts.append([])
-        for word in sentence:
-            if word == BREAK:
-                texts.append([])
-            elif word != SUMMARY:
-                texts[-1].append(word)
-    return texts
+    return [*map(list, getattr(example, "texts", example.sentences))]

@@ -28,8 +28,8 @@ class Example(Protocol):
 
     `group` names what the example is part of, from the largest unit down: its tree, its premise,
     its article and paragraph. Examples of a group share text, so `fraction` samples whole groups.
-    An attribute `units` says what these are, such as `("article", "paragraph")`, for reports; an
-    example may lack it.
+    Two attributes an example may lack: `units` says what these are, such as `("article",
+    "paragraph")`, for reports; `texts` are its sentences where they may be read in one sequence.
     """
 
     sentences: Sequence[Sequence[str]]

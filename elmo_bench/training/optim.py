@@ -109,8 +109,8 @@ class WeightAverage(Callback):
     def __init__(self, *, decay: Dropout) -> None:
         self.decay, self.steps = decay, 0
         self.weights: dict[str, Tensor] = {}
-        self.average: dict[str, Tensor] = {}
-        self.resumed: dict[str, Tensor] = {}
+        self.average: dict[str, Tensor] = {}  # in 32 bits or more: 16 would round small steps away
+        self.current: dict[str, Tensor] = {}  # to go on with, during a validation or when resumed
 
     @torch.no_grad()
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -118,43 +118,55 @@ class WeightAverage(Callback):
         self.weights = {
             name: weight for name, weight in pl_module.named_parameters() if weight.requires_grad
         }
-        self.average = {name: weight.clone() for name, weight in self.weights.items()}
-        for name, weight in self.resumed.items():
-            self.weights[name].copy_(weight)
+        for name, weight in self.weights.items():
+            dtype = torch.promote_types(weight.dtype, torch.float32)
+            average = self.average.get(name, weight)
+            self.average[name] = average.to(weight.device, dtype, copy=True)
+        self._go_on()
 
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         if trainer.global_step == self.steps:  # gradients are still accumulating
             return
         self.steps = trainer.global_step
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        averages, weights = list(self.average.values()), list(self.weights.values())
+        averages = list(self.average.values())
+        weights = [self.weights[name].to(self.average[name].dtype) for name in self.average]
         get_ema_multi_avg_fn(decay)(averages, weights, self.steps)
 
     @torch.no_grad()
-    def _swap(self, *_: Any) -> None:
-        """Exchange weights and average by value: layers hold the memory of their weights."""
+    def on_validation_start(self, *_: Any) -> None:
+        """Exchange the weights by value: layers hold their memory."""
+        self.current = {name: weight.clone() for name, weight in self.weights.items()}
         for name, weight in self.weights.items():
-            held = weight.clone()
             weight.copy_(self.average[name])
-            self.average[name].copy_(held)
 
-    on_validation_start: Any = _swap
-    on_validation_end: Any = _swap
+    @torch.no_grad()
+    def _go_on(self, *_: Any) -> None:
+        for name, weight in self.current.items():
+            self.weights[name].copy_(weight)
+        self.current = {}
+
+    on_validation_end: Any = _go_on
 
     def on_fit_end(self, *_: Any) -> None:
         """Leave the average in the model, and evaluate weights loaded from now on unchanged."""
-        self._swap()
-        self.weights, self.average, self.resumed = {}, {}, {}
+        self.on_validation_start()
+        self.weights, self.average, self.current = {}, {}, {}
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if self.average:
-            checkpoint[CURRENT] = {name: checkpoint["state_dict"][name] for name in self.average}
-            checkpoint["state_dict"].update(self.average)
+        state, names = checkpoint["state_dict"], {id(w): name for name, w in self.weights.items()}
+        if names:
+            checkpoint[CURRENT] = {name: state[name] for name in names.values()}
+        # A tied weight stands in a checkpoint under each of its names.
+        for name, weight in pl_module.named_parameters(remove_duplicate=False):
+            if id(weight) in names:
+                state[name] = self.average[names[id(weight)]]
 
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         if trainer.training:
-            self.resumed = checkpoint.get(CURRENT, {})
+            self.current = checkpoint.get(CURRENT, {})
+            self.average = {name: checkpoint["state_dict"][name] for name in self.current}

@@ -43,7 +43,7 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
     examples, predictions = _measured(examples, module)
     counts = metric.by_example(predictions, [example.gold for example in examples])
     arrays = {name: values.numpy() for name, values in counts.items()}
-    contents = [number_of(texts_of(example.sentences)) for example in examples]
+    contents = [number_of(texts_of(example)) for example in examples]
     arrays["sentences"] = np.array(contents, dtype=np.uint64)
     groups, unit = clusters(examples)
     arrays |= {"groups": np.array(groups), "unit": np.frombuffer(unit.encode(), np.uint8)}

@@ -159,7 +159,7 @@ def _words(value: Any, source: str, column: str, tokenized: Any = False) -> tupl
         words = value.split() if tokenized else tokenize(value)
     else:
         words = value if are_words(value) and all(w.split() == [w] for w in value) else []
-    seen = any(word.isprintable() for word in words)
+    seen = any(char.isprintable() for word in words for char in word)
     if not seen or UNWRITABLE.search(" ".join(words)):
         raise ValueError(
             f"{source}: {column} {shown(value)}, but it must be a text, or in JSON a list of "

@@ -70,10 +70,12 @@ class Example:
     labels = ()  # answers have none
 
     @property
-    def sentences(self) -> list[tuple[str, ...]]:
-        if self.joint:
-            return [joined(self.question, self.paragraph.words)]
+    def texts(self) -> list[tuple[str, ...]]:
         return [self.paragraph.words, self.question]
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        return [joined(self.question, self.paragraph.words)] if self.joint else self.texts
 
 
 class Batch(NamedTuple):

@@ -80,6 +80,7 @@ def test_examples_in_one_sequence_stand_in_a_text_too(tmp_path):
     (tmp_path / "text.txt").write_text("It rains .\n\nWet\n")
     cfg = composed("text=files", f"text.files.train={tmp_path}/text.txt")
     empty = dict.fromkeys(("labels", "source", "gold", "group"), ())
-    test = [SimpleNamespace(sentences=[joined(["It", "rains", "."], ["Wet"])], **empty)]
+    texts = ["It", "rains", "."], ["Wet"]
+    test = [SimpleNamespace(texts=texts, sentences=[joined(*texts)], **empty)]
     counts = inputs.overlap(cfg, {"train": [], "test": test})
     assert counts["text"] == {"test": [1, 1]}

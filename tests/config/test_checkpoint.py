@@ -171,7 +171,7 @@ def test_a_frozen_bilm_without_a_file_is_in_the_checkpoint(new_run, trained):
     assert figures["test/accuracy"] == metrics["test/accuracy"]
 
 
-def edited(checkpoint, tmp_path, key, value):
+def edited(checkpoint, tmp_path, key, value, *more):
     """The command of an evaluation of a checkpoint with another value, or none, of a key."""
     content = torch.load(checkpoint, weights_only=True)
     *path, last = key.split("/")
@@ -181,7 +181,7 @@ def edited(checkpoint, tmp_path, key, value):
         node[last] = value
     torch.save(content, tmp_path / "edited.ckpt")
     file = f"checkpoint={tmp_path}/edited.ckpt"
-    return composed("job=evaluate", file, f"run_dir={tmp_path}")
+    return composed("job=evaluate", file, f"run_dir={tmp_path}", *more, whole=True)
 
 
 FETCH = {"_target_": "elmo_bench.files.fetch", "url": "https://host/x", "folder": "/etc"}
@@ -220,6 +220,18 @@ TYPE = "Input should be"
 def test_a_stranger_s_checkpoint_calls_nothing_but_ours(entities, tmp_path, key, value, message):
     with pytest.raises(ValueError, match=message):
         restore(edited(entities[0], tmp_path, f"elmo_bench/config/{key}", value))
+
+
+def test_the_folder_of_a_transformer_that_has_moved(entities, tmp_path):
+    """It may be given; what is said can be added as it stands."""
+    stored = {"name": "minilm", "model": "/old/minilm"}
+    at = entities[0], tmp_path, "elmo_bench/config/encoder", stored
+    given = ["encoder=transformer", "encoder.name=minilm"]
+    said = " ".join(given)
+    with pytest.raises(ValueError, match=f"{said} encoder.model=FOLDER.*encoder.revision=null"):
+        restore(edited(*at, *given))
+    with pytest.raises(ValueError, match=f"{tmp_path} cannot be used .* has no config.json"):
+        restore(edited(*at, *given, f"encoder.model={tmp_path}"))
 
 
 def test_the_share_of_a_corpus_that_was_dev_is_a_number_of_its_run():

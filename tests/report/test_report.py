@@ -216,6 +216,26 @@ def test_the_same_run_twice_counts_once(tmp_path):
     assert [cell.mean for cell in report(collect([tmp_path]), None, ["elmo.mix"]).cells] == [0.7]
 
 
+def test_a_run_and_its_archive_are_one(tmp_path):
+    """Although the names of its files differ."""
+    for number, name in enumerate(("/home/me/train.txt", "train.txt")):
+        more = {"identity": "one", "finished": f"2026-01-3{number}"}
+        result(tmp_path / str(number), 0.5, data_name=name, more=more)
+    (run,) = collect([tmp_path])
+    assert run.settings["data.name"] == "/home/me/train.txt"
+
+
+def test_a_model_folder_may_move(tmp_path):
+    """Its contents count, and where it is on the hub its name."""
+    for number, name in enumerate(("/a/bert", "/b/bert", "hub/bert")):
+        inputs = {"encoder.model.safetensors": "w" * 64} if number < 2 else {}
+        result(tmp_path / str(number), 0.5, number, encoder_model=name, more={"inputs": inputs})
+    assert report(collect([tmp_path / "0", tmp_path / "1"]), None, ["elmo.mix"]).rows == [
+        "task.name"
+    ]
+    assert len(report(collect([tmp_path]), None, ["elmo.mix"]).cells) == 3
+
+
 def test_no_mean_over_other_contents_of_files(tmp_path):
     """Runs on data_dir=A and data_dir=B look the same but for their inputs."""
     for number, train in enumerate(["one", "one", "other"]):

@@ -142,7 +142,7 @@ def run(folder, encoder, seed, trial=None, dev=None, lr=0.001, **more):
     if dev:
         content |= {"seconds": {"training": 50.0, "total": 60.0}, "finished": f"2026-01-0{seed}"}
         content["metrics"] = {"dev/f1": dev} | ({"test/f1": dev - 0.1} if trial is None else {})
-    content |= {"identity": f"{encoder}-{seed}-{trial}", "started": "then"}
+    content |= {"identity": folder.name, "started": "then"}
     folder.mkdir(parents=True)
     (folder / ("result.json" if dev else "run.json")).write_text(json.dumps(content))
     if not dev:
@@ -244,11 +244,20 @@ def test_sides_that_were_not_tuned_alike(sides, change, said, tmp_path):
     assert said in note
 
 
-def test_runs_of_two_choices_are_not_averaged(tmp_path):
-    """Those of an earlier one, before more draws."""
+@pytest.mark.parametrize("seed", [2, 9])
+def test_runs_of_two_choices_are_not_averaged(tmp_path, seed):
+    """Those of an earlier one, before more draws, have the same seeds."""
     sweep(tmp_path)
-    run(tmp_path / "earlier", "mini", 9, None, 0.7, lr=0.005)
+    run(tmp_path / "earlier", "mini", seed, None, 0.7, lr=0.005)
     with pytest.raises(ValueError, match="mini: some runs lack the settings of its best draw"):
+        compared(tmp_path)
+
+
+def test_a_side_that_was_tuned_twice(tmp_path):
+    """A draw has the same settings with any seed, so that these would count twice."""
+    sweep(tmp_path)
+    run(tmp_path / "again", "mini", 20, 0, 0.7)
+    with pytest.raises(ValueError, match="mini: its draws have the seeds 1 and 20"):
         compared(tmp_path)
 
 

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from elmo_bench.runs import Run, hash_files, identity_of, settings_digest
 from tests.conftest import composed
 
-GROUPS = ("finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
+GROUPS = ("data", "finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +147,11 @@ def test_the_folder_of_a_transformer_does_not_count_but_its_name_on_the_hub_does
         assert len({first, *others}) == 3
         # A sweep over two folders is two runs: their files are not read yet.
         assert len({identity(*run, digest=settings_digest) for run in runs}) == 4
+
+
+def test_a_corpus_without_a_name_of_its_own_may_move(identity):
+    runs = [["data=files", f"data.files.train={folder}/a.txt"] for folder in "xy"]
+    assert identity(*runs[0]) == identity(*runs[1]) != identity(*runs[0], "data.name=mine")
 
 
 def test_contents_of_files_count_and_not_their_names(identity, tmp_path):

@@ -63,7 +63,7 @@ def test_every_format_has_the_same_examples(tmp_path, kind):
     assert clusters([good, bad]) == ([0, 1], "first text")
     (one, _) = read(path, **columns, joint=True)
     assert one.sentences == [joined(*good.texts)]
-    assert texts_of(one.sentences) == texts_of(good.sentences)  # by which reports pair examples
+    assert texts_of(one) == texts_of(good)  # by which reports pair examples
     (left,) = read(
         path, **columns, tokenized=True, leave_out=["bad"], group=columns.get("label", "label")
     )
@@ -179,6 +179,11 @@ def test_predictions_make_a_round_trip(tmp_path, gold, predicted, cell, wrong):
         read_predictions(path, examples)
 
 
+@pytest.mark.parametrize("text", ["🤷\u200d♀️", "می\u200cخواهم", "co\u00adoperate"])
+def test_a_word_with_a_joiner_can_be_seen(text):
+    assert parse({"text": text}, "in:1").texts == ((text,),)
+
+
 def test_parse_and_render():
     one = parse({"text": "It\trains.", "id": 7}, "in:1")
     assert (one.texts, one.gold, one.labels) == ((("It", "rains", "."),), None, [])
@@ -284,7 +289,7 @@ def test_pairs_with_scores_from_the_command_line_to_predictions(tmp_path, new_ru
     rows = [f'{number},"It is {number}, or so.","{number}"' for number in range(8)]
     for split in ("train", "dev"):
         (tmp_path / f"{split}.csv").write_text("\n".join(["gold,one,two", *rows]))
-    (tmp_path / "in.txt").write_text("It is 3.\t3\n\nIt is 5.\t5\n")
+    (tmp_path / "in.txt").write_text("Three.\t3\n\n今天天气很好\t5\n")
 
     files = [f"data.files.{split}={tmp_path}/{split}.csv" for split in ("train", "dev")]
     columns = [f"data.columns.{key}" for key in ("text=one", "text2=two", "score=gold")]

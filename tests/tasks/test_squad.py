@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import pytorch_lightning as pl
@@ -17,7 +18,7 @@ from torch import nn
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, BiGru, Identity, Words
-from elmo_bench.text import Vocab, texts_of
+from elmo_bench.text import Vocab, joined, texts_of
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import WeightAverage
@@ -190,6 +191,7 @@ def test_one_linear_layer_over_question_and_paragraph_in_one_sequence():
     some = [example("1893"), example("burned down", "rebuilt", identity="r", question="What?")]
     apart = collate(some, vocab := vocab_of(some))
     both = [replace(one, joint=True) for one in some]
+    assert [*map(texts_of, both)] == [*map(texts_of, some)]  # by which reports pair examples
     batch = collate(both, vocab)
     embed = Words(vocab=vocab, vectors={}, word_dim=12)
     model = Span(partial(Backbone, embed, Elmo(None), Identity), [], max_answer_length=17).eval()
@@ -197,7 +199,7 @@ def test_one_linear_layer_over_question_and_paragraph_in_one_sequence():
     assert batch.question is None
     for row, one in enumerate(both):
         (words,) = one.sentences
-        assert texts_of([words]) == [[*one.question], [*one.paragraph.words]]
+        assert words == joined(one.question, one.paragraph.words)
         begin, length = len(one.question) + 2, len(one.paragraph.words)
         torch.testing.assert_close(scores[row, :, begin : begin + length], x[row, :, :length])
         assert scores[row].isfinite().sum() == 2 * length
@@ -452,6 +454,26 @@ def test_resuming_takes_up_both(tmp_path, save):
     torch.testing.assert_close(started, {name: before["state_dict"][name] for name in started})
     torch.testing.assert_close(record.steps[0], before["current_weights"])
     assert len(record.steps) == 3
+
+
+def test_an_average_in_16_bits_moves_by_small_steps_and_tied_weights_have_one():
+    module, trainer = pl.LightningModule().to(torch.bfloat16), Mock(spec=pl.Trainer)
+    module.one = module.two = nn.Linear(1, 1, bias=False, dtype=torch.bfloat16)
+    average, weight = WeightAverage(decay=0.999), module.one.weight
+    for trainer.global_step in range(2_301):
+        nn.init.constant_(weight, min(1.0, 0.1 + trainer.global_step / 2_000))
+        if trainer.global_step == 0:
+            average.on_train_start(trainer, module)
+        average.on_train_batch_end(trainer)
+    average.on_validation_start()
+    assert weight.item() == pytest.approx(0.99, abs=0.005)
+    average.on_validation_end()
+    assert weight.item() == 1.0
+    checkpoint = {"state_dict": module.state_dict()}
+    average.on_save_checkpoint(trainer, module, checkpoint)
+    assert {*checkpoint["state_dict"]} == {"one.weight", "two.weight"}
+    assert all(0.985 < saved.item() < 0.995 for saved in checkpoint["state_dict"].values())
+    assert checkpoint["current_weights"] == {"one.weight": weight}
 
 
 def test_half_a_surrogate_pair_is_written_as_json_writes_it(tmp_path):
