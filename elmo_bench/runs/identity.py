@@ -49,7 +49,7 @@ def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
     if "name" in data and data["name"] == (data.get("files") or {}).get("train"):
         yield "data.name"
     for key in ("model", "adapter"):  # or names on the hub
-        if (folder := encoder.get(key)) and Path(folder).expanduser().is_dir():
+        if (folder := encoder.get(key)) and Path(str(folder)).expanduser().is_dir():
             yield f"encoder.{key}"
 
 

@@ -136,15 +136,14 @@ class WeightAverage(Callback):
     @torch.no_grad()
     def on_validation_start(self, *_: Any) -> None:
         """Exchange the weights by value: layers hold their memory."""
-        self.current = {name: weight.clone() for name, weight in self.weights.items()}
         for name, weight in self.weights.items():
+            self.current[name] = weight.clone()
             weight.copy_(self.average[name])
 
     @torch.no_grad()
     def _go_on(self, *_: Any) -> None:
-        for name, weight in self.current.items():
-            self.weights[name].copy_(weight)
-        self.current = {}
+        for name, weight in self.weights.items():
+            weight.copy_(self.current.pop(name, weight))
 
     on_validation_end: Any = _go_on
 
