@@ -47,6 +47,7 @@ def adapted(cfg: DictConfig) -> DictConfig:
         Corpus(text(data, "train")).digest(),
         text(data, "dev"),
         sorted(cfg.adapt.items()),
+        *["tf32"] * cfg.tf32,
     ]
     name = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
     folder = Path(cfg.cache_dir).expanduser() / "adapted" / name

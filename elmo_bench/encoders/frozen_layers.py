@@ -67,7 +67,9 @@ def build_store(
     if not distinct:
         return None
     text = hashlib.sha256(b"".join(map(key, distinct)))
-    name = hashlib.sha256(encoder.fingerprint().encode()).hexdigest()  # reads all weights
+    precision = torch.get_float32_matmul_precision()  # of tf32=true another
+    facts = encoder.fingerprint() + precision * (precision != "highest")  # reads all weights
+    name = hashlib.sha256(facts.encode()).hexdigest()
     path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
     store, is_ready = LayerStore(path, layers, starts, keep), False
     waiting = "another run is computing the layers of this data: waiting for it"

@@ -64,10 +64,8 @@ class LayerStore:
                 fcntl.flock(self._held, fcntl.LOCK_UN)
             os.close(self._held)
             self._held = None
-        if not self.keep and self.folder.is_dir():
+        if self.folder.is_dir() and not (self.keep and any(self.folder.iterdir())):
             remove_unheld(self.folder)
-        with suppress(OSError):  # it was not made, or has layers
-            self.folder.rmdir()
 
     def missing(self) -> list[int]:
         """Return the layers to read that have no file, or a damaged one, which is logged."""

@@ -232,6 +232,24 @@ def test_a_store_that_is_not_kept(bilm, tmp_path):
     assert not second.folder.exists()
 
 
+def test_a_store_that_failed_stays_for_those_that_wait_for_it(bilm, tmp_path):
+    waiting = build_store(bilm, SENTENCES, [2], tmp_path)
+    for path in waiting.folder.iterdir():
+        path.unlink()
+    failed = replace(waiting, _held=None)
+    failed.hold()
+    failed.close()
+    assert waiting.folder.is_dir()
+    waiting.close()
+    assert not waiting.folder.exists()
+
+
+def test_tf32_has_a_store_of_its_own(bilm, tmp_path, monkeypatch):
+    usual = build_store(bilm, SENTENCES, [2], tmp_path)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    assert build_store(bilm, SENTENCES, [2], tmp_path).folder != usual.folder
+
+
 def truncated(path):
     os.truncate(path, path.stat().st_size // 2)
 

@@ -394,6 +394,14 @@ def test_an_adapter_that_does_not_fit(folders, tmp_path, settings, model, messag
         Transformer(model=folders[model], adapter=adapter, pretrained=False)
 
 
+def test_an_adapter_beside_the_model(folders, tmp_path):
+    """It would be added unasked, and a comparison with encoder.adapter would find no difference."""
+    both = shutil.copytree(folders["bert"], tmp_path / "both")
+    (both / "adapter_config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"both cannot be used .* has an adapter beside it"):
+        Transformer(model=both)
+
+
 WEIRD = ["´", "▁", "x▁", "\u200b", "a b", "", " ", "\ud800", "e\u0301", "\u0301a", "\ufe0f", "x\n"]
 WEIRD += ["<s>", "</s>", "[MASK]", "New", "York", "the", "\ufffd", "''", "…", "1", "12345", "'s"]
 WEIRD += ["don't", "東京", "👍🏽", "\x00"]

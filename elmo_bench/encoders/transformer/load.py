@@ -72,6 +72,12 @@ def _config(source: Path, where: dict[str, Any]) -> Any:
     """Return the config of a text encoder whose code is transformers' own."""
     if source.is_dir() and not (source / "config.json").is_file():
         raise ValueError("this folder has no config.json")
+    # transformers would add it without a word.
+    if transformers.utils.find_adapter_config_file(str(source), revision=where["revision"]):
+        raise ValueError(
+            "it has an adapter beside it: move adapter_config.json and the adapter's weights to "
+            "another FOLDER, and give encoder.adapter=FOLDER to add it"
+        )
     config: Any = transformers.AutoConfig.from_pretrained(str(source), **where)
     config.use_cache = False
     if getattr(config, "_attn_implementation", None) not in (None, "sdpa", "eager"):
