@@ -65,7 +65,8 @@ def sweep(tmp_path, monkeypatch):
         made = ProcessLauncher(n_jobs, fork=fork)
         made.command = lambda overrides, run_dir: command(codes, overrides, run_dir)
         hydra = {"sweep": {"dir": str(tmp_path / "sweep")}, "hydra_logging": None, "verbose": False}
-        hydra |= {"overrides": {"hydra": [*given]}, "job": {"env_set": {}}}
+        typed = {"hydra": [*given], "task": [*given]}
+        hydra |= {"overrides": typed, "job": {"env_set": {}}}
         settings = {"outputs_dir": str(tmp_path / "outputs"), "resume": resume}
         context = SimpleNamespace(config_loader=SimpleNamespace(load_sweep_config=config))
         whole = OmegaConf.create({"hydra": hydra, **settings, "oversubscribe": True})
@@ -255,7 +256,11 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd, fork):
 
 def launcher_of(n_jobs, prefix="", **hydra):
     made = ProcessLauncher(n_jobs, prefix)
-    hydra = {"overrides": {"hydra": []}, "sweep": {"dir": "outputs/2026-01-31/12-00"}, **hydra}
+    hydra = {
+        "overrides": {"hydra": [], "task": []},
+        "sweep": {"dir": "outputs/2026-01-31/12-00"},
+        **hydra,
+    }
     made.config = OmegaConf.create({"hydra": hydra, "oversubscribe": True})
     made.check()
     return made
@@ -305,7 +310,7 @@ def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     paths = {"hydra": "hydra.conf", "main": "/mine/conf", "command-line": "/more/conf"}
     sources = [{"provider": provider, "path": path} for provider, path in paths.items()]
     given = ["hydra.launcher.n_jobs=2", "hydra.job.chdir=false", "hydra.mode=MULTIRUN"]
-    own = {"job": {"config_name": "small"}, "overrides": {"hydra": given}}
+    own = {"job": {"config_name": "small"}, "overrides": {"hydra": given, "task": []}}
     made = launcher_of(1, "nice -n 5", runtime={"config_sources": sources}, **own)
     monkeypatch.setattr(sys, "argv", ["/mine/run.py"])
     words = made.command(["seed=2"], Path("/out/it's\\"))
@@ -335,6 +340,10 @@ def test_each_run_gets_its_share_of_the_gpus(monkeypatch, n_jobs, visible, slots
 def test_settings_that_cannot_be(sweep):
     with pytest.raises(ValueError, match=r"hydra.sweep.subdir cannot be changed"):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
+    with pytest.raises(ValueError, match="run_dir=FOLDER would be the folder of all runs"):
+        sweep(given=["run_dir=here"], one=DONE)
+    with pytest.raises(ValueError, match=r"sweep=layers has elmo.mix=none,0.* sweep=fraction elmo"):
+        sweep(given=["sweep=[layers,fraction]"], one=DONE)
     for n_jobs, prefix, said in (
         (0, "", "n_jobs=0, but it must be 1 or more"),
         (1, "'srun", "prefix='srun: No closing quotation"),

@@ -61,6 +61,9 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     paths = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
     if isinstance(vectors := paths["encoder.vectors"], str):
         paths["encoder.vectors"] = located(vectors, cfg)
+    for name, path in [*paths.items()]:  # a user's own encoder may read a folder
+        if path and (folder := Path(path).expanduser()).is_dir():
+            paths |= {f"{name}/{file.relative_to(folder)}": file for file in folder.rglob("*")}
     for key, pattern in (("model", "*"), ("adapter", "adapter_*")):
         if folder := cfg.encoder.get(key):  # or a name on the hub
             files = Path(folder).expanduser().glob(pattern)

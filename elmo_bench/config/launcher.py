@@ -27,10 +27,12 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
+from elmo_bench import CONF
 from elmo_bench.files import Lines, counted_noun, duration, plain, signals
 from elmo_bench.runs import (
     failure_sentence,
     finished,
+    key_of,
     processes,
     read_run,
     settings_digest,
@@ -95,6 +97,13 @@ class ProcessLauncher(Launcher):
             processes.check_cores("hydra.launcher.n_jobs", self.n_jobs)
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
+        words = (override.partition("=") for override in self.config.hydra.overrides.task)
+        given = {key_of(key): value for key, _, value in words}
+        if "run_dir" in given:
+            raise ValueError(
+                "run_dir=FOLDER would be the folder of all runs: set outputs_dir=FOLDER"
+            )
+        _check_sweeps(given)
         try:
             self.prefix = shlex.split(str(self.asked))
         except ValueError as error:
@@ -288,6 +297,25 @@ class ProcessLauncher(Launcher):
         folder = Path(self.config.hydra.sweep.dir)
         shares = 1 if self.prefix else self.n_jobs
         return processes.environment(shares, gpus, f"{folder.parent.name}/{folder.name}")
+
+
+def _check_sweeps(given: Mapping[str, str]) -> None:
+    """Raise ValueError if two of the chosen sweeps have a key with different values, of which Hydra
+    would take the last, and the command does not have it.
+    """
+    chosen = given.get("sweep", "").strip("[]").split(",")
+    first: dict[str, tuple[str, str]] = {}
+    for name in map(str.strip, chosen):
+        path = CONF / "sweep" / f"{name}.yaml"
+        whole: Any = OmegaConf.to_container(OmegaConf.load(path)) if path.is_file() else {}
+        params = whole.get("hydra", {}).get("sweeper", {}).get("params", {})
+        for key in params.keys() - given.keys():
+            other, values = first.setdefault(key, (name, params[key]))
+            if values != params[key]:
+                raise ValueError(
+                    f"sweep={other} has {key}={values}, and sweep={name} {key}={params[key]}: give "
+                    f"{key}=VALUES, or only one of these sweeps"
+                )
 
 
 def script() -> str:

@@ -29,9 +29,10 @@ NOT_IDENTITY = (
     *("task.gradient_clip", "task.gradient_clip_algorithm"),
     *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
     "trained_on.labels",  # of earlier runs, null in all that are kept
-    *("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors"),
     *("vocab.vectors", "vocab.origin"),
 )
+# Names of files of our encoders; other encoders may have other settings of these names.
+OURS = ("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors")
 
 
 def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
@@ -48,7 +49,7 @@ def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
     data, encoder = config.get("data") or {}, config.get("encoder") or {}
     if "name" in data and data["name"] == (data.get("files") or {}).get("train"):
         yield "data.name"
-    for key in ("model", "adapter"):  # or names on the hub
+    for key in ("model", "adapter") * _is_ours(config):  # or names on the hub
         if (folder := encoder.get(key)) and Path(str(folder)).expanduser().is_dir():
             yield f"encoder.{key}"
 
@@ -96,8 +97,13 @@ def reads_apart(config: Mapping[str, Any]) -> bool:
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
-    without = (*NOT_IDENTITY, *idle(config))
+    without = (*NOT_IDENTITY, *OURS * _is_ours(config), *idle(config))
     return {key: value for key, value in leaves(config) if not below(key, without)}
+
+
+def _is_ours(config: Mapping[str, Any]) -> bool:
+    target = (config.get("encoder") or {}).get("_target_", "elmo_bench.")
+    return str(target).startswith("elmo_bench.")
 
 
 def idle(config: Mapping[str, Any]) -> Iterator[str]:

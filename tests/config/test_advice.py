@@ -85,6 +85,7 @@ def said(arguments: list[str]) -> str:
         # What a + or another option is for.
         ("+task.elmo.norm=word", ""),
         ("trainer=smoke trainer.max_epochs=2", ""),
+        ("+trainer.logger=true", "trainer.logger would not be read: set logger"),
         ("job=pretrain text=files text.files.train=a", ""),
         ("data=snli task=ner data.tasks=[ner]", ""),
     ],

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from elmo_bench.config.inputs import encoder_files
 from elmo_bench.runs import Run, hash_files, identity_of, settings_digest
 from tests.conftest import composed
 
@@ -152,6 +153,20 @@ def test_the_folder_of_a_transformer_does_not_count_but_its_name_on_the_hub_does
 def test_a_corpus_without_a_name_of_its_own_may_move(identity):
     runs = [["data=files", f"data.files.train={folder}/a.txt"] for folder in "xy"]
     assert identity(*runs[0]) == identity(*runs[1]) != identity(*runs[0], "data.name=mine")
+
+
+def test_an_encoder_of_ones_own_may_call_anything_its_weights(identity, tmp_path):
+    """Names count, and the contents of folders too."""
+    own = ["encoder=files", "encoder._target_=mine.Encoder"]
+    assert identity(*own, "encoder.weights=a") != identity(*own, "encoder.weights=b")
+    assert identity("encoder=files", "encoder.weights=a") == identity(
+        "encoder=files", "encoder.weights=b"
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "scale.txt").write_text("1")
+    cfg = composed("data=sample", *own, f"encoder.weights={tmp_path}")
+    found = encoder_files(cfg)
+    assert found == {"encoder.weights/in/scale.txt": tmp_path / "in" / "scale.txt"}
 
 
 def test_contents_of_files_count_and_not_their_names(identity, tmp_path):
