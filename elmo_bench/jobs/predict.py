@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, hardware
 from elmo_bench.config.checkpoint import extend, restore
@@ -52,7 +52,7 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     check_output("output", cfg.output, inputs, begins(OWN))
     records = _records(Path(cfg.input))
     cfg, module, vocab = restore(cfg)
-    _check_text(Path(cfg.input), records, is_pair=bool((cfg.task.get("parse") or {}).get("pair")))
+    _check_text(Path(cfg.input), records, is_pair=bool(OmegaConf.select(cfg, "task.parse.pair")))
     parse, _ = parser(cfg), required(task_format(cfg), "render", "job=predict")
     examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
     data = build.data(cfg, {"test": Path(cfg.input)}, {"test": lambda path: examples}, vocab)
