@@ -31,7 +31,11 @@ MISSING = "???"
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
 SLOW = ("pytorch_lightning.",)  # to import; it checks its settings itself
 # Arguments of Lightning's Trainer that have a setting of their own.
-FIXED = {"callbacks": "task.callbacks", "logger": "logger", "default_root_dir": "outputs_dir"}
+OWN_SETTINGS = {
+    "callbacks": "task.callbacks",
+    "logger": "logger",
+    "default_root_dir": "outputs_dir",
+}
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 # Settings that are not arguments.
 ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",), "job": ("name",)}
@@ -282,7 +286,7 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])
         yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
-    for key, ours in FIXED.items():
+    for key, ours in OWN_SETTINGS.items():
         if config["trainer"].get(key) is not None:
             yield f"trainer.{key} would not be read: set {ours}"
     if {"budget", "seeds"} & {*config} and not config.get("tune"):

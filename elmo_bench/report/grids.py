@@ -276,7 +276,7 @@ def depth(report: Report) -> Grid:
         deeper = "; ".join(", ".join(labels.rows[other]) for other in below)
         candidates = listed(map(str, ours.candidates))
         rows.append([*labels.rows[row], str(ours.highest), candidates, deeper])
-    heads = [*labels.heads, "highest mean", "may be the best", "deeper than"]
+    heads = [*labels.heads, "layer with the highest mean", "may be the best", "deeper than"]
     what = titled(report.title, f"which layers may be the best on {report.split}")
     grid = Grid(what, heads, rows, len(labels.heads), ABOUT_DEPTH)
     return grid if any(row[-1] for row in rows) else without(grid, {len(heads) - 1})

@@ -134,7 +134,7 @@ def side(draws: Sequence[Run]) -> Side:
 
 def with_draws(report: Report, draws: Sequence[Run], runs: Sequence[Run]) -> Report:
     """Return the report with the draws of its sides, and notes on what makes these unequal; `runs`
-    are all of the report's, also those of a seed that its cells have another of.
+    are all that the report is made of, also those that its cells leave out.
 
     Raises ValueError for runs of an earlier choice, and for draws that were tuned twice.
     """

@@ -31,8 +31,8 @@ NOT_IDENTITY = (
     "trained_on.labels",  # of earlier runs, null in all that are kept
     *("vocab.vectors", "vocab.origin"),
 )
-# Names of files of our encoders; other encoders may have other settings of these names.
-OURS = ("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors")
+# Names of files of our encoders; those of users may mean something else by these keys.
+OUR_ENCODER_FILES = ("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors")
 
 
 def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
@@ -45,7 +45,9 @@ def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
 
 
 def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys whose values only name files here; other values of theirs are identity."""
+    """Yield the keys that here only name files, whose contents count; with other values they are
+    part of the identity.
+    """
     data, encoder = config.get("data") or {}, config.get("encoder") or {}
     if "name" in data and data["name"] == (data.get("files") or {}).get("train"):
         yield "data.name"
@@ -97,7 +99,7 @@ def reads_apart(config: Mapping[str, Any]) -> bool:
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
-    without = (*NOT_IDENTITY, *OURS * _is_ours(config), *idle(config))
+    without = (*NOT_IDENTITY, *OUR_ENCODER_FILES * _is_ours(config), *idle(config))
     return {key: value for key, value in leaves(config) if not below(key, without)}
 
 

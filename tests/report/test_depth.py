@@ -48,7 +48,7 @@ def test_tasks_that_differ_in_depth(made):
     found = made(high | low | {("sst5", 0, 0): 0.6, ("sst5", "top", 2): 0.6})
     grid = tables(found)["depth"]
     assert grid.title == "Which layers may be the best on test"
-    assert grid.heads == ["task", "highest mean", "may be the best", "deeper than"]
+    assert grid.heads == ["task", "layer with the highest mean", "may be the best", "deeper than"]
     by_task = {task: rest for task, *rest in grid.rows}
     assert by_task["ner"] == ["0", "0", ""]
     assert by_task["srl"][1:] == ["1 and 2", "ner"]
