@@ -52,7 +52,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "seconds": {"total": ended - started, "training": 0.0},
             "epochs": 0,
             "examples_per_second": len(examples) / (ended - begun),
-            "device": device_name(module),
+            "device": device_name(trainer.strategy.root_device),
         }
         hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)})
         config = _config(cfg, trained["config"])

@@ -126,7 +126,7 @@ def _attempt(
             "seconds": {"total": epoch_lines.total, "training": epoch_lines.seconds} | encoder,
             "epochs": trainer.current_epoch,
             "examples_per_second": len(parts.data.examples["train"]) * passes / epoch_lines.seconds,
-            "device": device_name(parts.module),
+            "device": device_name(trainer.strategy.root_device),
             "overlap": in_others,
         }
         run = write_result(asked, measured, inputs.choices(cfg))

@@ -73,13 +73,15 @@ def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
     return [numbers[group] for group in parts[level]], units[level]
 
 
-def device_name(module: TaskModule) -> str:
+def device_name(device: torch.device) -> str:
     """Return the name of the GPU, or of the processor with its instruction set and threads.
+
+    `device` is the Trainer's: Lightning moves a module back to the CPU when it is done.
 
     On a CPU, these decide which kernels torch takes, and so the last digits of all scores.
     """
-    if module.device.type != "cpu":
-        return torch.cuda.get_device_name()
+    if device.type != "cpu":
+        return torch.cuda.get_device_name(device)
     about, name = Path("/proc/cpuinfo"), platform.processor() or platform.machine()
     if about.exists() and (found := re.search(r"model name\s*: (.+)", about.read_text())):
         name = found[1]

@@ -1,5 +1,6 @@
 """What only a GPU can show of training: `pytest -m gpu tests/jobs/test_gpu.py`."""
 
+import json
 import statistics
 
 import pytest
@@ -30,6 +31,8 @@ def run(folder, *overrides):
     folders = [f"cache_dir={folder.parent}", f"run_dir={folder}"]
     cfg = composed(*settings, *folders, *overrides)
     metrics = job.train(cfg)
+    device = json.loads((folder / "result.json").read_text())["device"]
+    assert device == torch.cuda.get_device_name()
     weights = torch.load(folder / "best.ckpt", weights_only=True)["state_dict"]
     return metrics[f"test/{cfg.task.monitor}"], weights
 

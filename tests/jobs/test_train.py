@@ -19,6 +19,7 @@ from seqeval.metrics import f1_score
 from elmo_bench.config import build, hardware
 from elmo_bench.encoders import encode
 from elmo_bench.files import progress
+from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import identity_of, read_run
@@ -217,6 +218,22 @@ def corpus(tmp_path, **splits):
         "data=wikigold",
         *(f"data.files.{split}={tmp_path}/{split}.txt" for split in ("train", "dev", "test")),
     ]
+
+
+def test_the_result_names_the_device_of_the_trainer(tiny, monkeypatch):
+    """The module is back on the CPU when its training is over."""
+    measured = job._measure
+
+    def then_on_a_gpu(*args):
+        metrics = measured(*args)
+        monkeypatch.setattr(SingleDeviceStrategy, "root_device", torch.device("cuda", 1))
+        return metrics
+
+    monkeypatch.setattr(job, "_measure", then_on_a_gpu)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    cfg = tiny()
+    train(cfg)
+    assert result(cfg)["device"] == "GPU 1"
 
 
 def test_test_examples_in_training_and_in_the_text_of_the_encoder(tiny, tmp_path, caplog):
