@@ -42,9 +42,9 @@ ABOUT_TUNING = (
 ABOUT_DEPTH = (
     f"Of single layers with {FEWEST} runs or more. May be the best: the layer with the highest "
     "mean is not significantly better (one-sided, 5 % divided by the number of rows and of other "
-    "layers, so that with 95 % every row names its best layer). Deeper than: the rows of the same "
-    "encoder whose layers all lie below."
+    "layers, so that with 95 % every row names its best layer)."
 )
+ABOUT_DEEPER = "Deeper than: the rows of the same encoder whose layers all lie below."
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
@@ -278,8 +278,10 @@ def depth(report: Report) -> Grid:
         rows.append([*labels.rows[row], str(ours.highest), candidates, deeper])
     heads = [*labels.heads, "layer with the highest mean", "may be the best", "deeper than"]
     what = titled(report.title, f"which layers may be the best on {report.split}")
-    grid = Grid(what, heads, rows, len(labels.heads), ABOUT_DEPTH)
-    return grid if any(row[-1] for row in rows) else without(grid, {len(heads) - 1})
+    some = any(row[-1] for row in rows)
+    caption = f"{ABOUT_DEPTH} {ABOUT_DEEPER}" if some else ABOUT_DEPTH
+    grid = Grid(what, heads, rows, len(labels.heads), caption)
+    return grid if some else without(grid, {len(heads) - 1})
 
 
 def tuning(report: Report) -> Grid:

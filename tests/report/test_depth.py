@@ -54,10 +54,13 @@ def test_tasks_that_differ_in_depth(made):
     assert by_task["srl"][1:] == ["1 and 2", "ner"]
     assert by_task["sst5"][1:] == ["0 and 2", ""]
     assert "may be the best" in as_page([found], None, "")
+    assert "Deeper than" in grid.caption
 
 
 def test_another_encoder_has_other_layers(made):
     found = made({("ner", 0, 0): 0.8, ("ner", "top", 2): 0.5})
+    grid = tables(found)["depth"]
+    assert "deeper than" not in " ".join([*grid.heads, grid.caption.lower()])
     below, above = (depths(found)["ner",]._replace(candidates=[layer]) for layer in (0, 2))
     assert below.is_below(above)
     assert not above.is_below(below)
