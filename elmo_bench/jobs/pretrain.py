@@ -1,6 +1,6 @@
 """`job=pretrain`: train a biLM from scratch on a text, and write its model card.
 
-The same command resumes a stopped training.
+If it names `out`, the same command resumes a stopped training.
 """
 
 import hashlib
