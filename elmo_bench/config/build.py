@@ -53,7 +53,9 @@ def elmo(cfg: DictConfig) -> Elmo:
     if cfg.finetune.name == "lora" and built.encoder is not None:
         add_adapters(built.encoder, cfg.finetune.rank)
     weights = () if built.encoder is None else built.encoder.parameters()
-    if any(weight.requires_grad and weight.dtype != torch.float32 for weight in weights):
+    rounds = cfg.trainer.precision in ("bf16-true", "16-true")
+    trained = (weight.dtype for weight in weights if weight.requires_grad)
+    if any(rounds or dtype != torch.float32 for dtype in trained):
         raise ValueError(
             f"finetune={cfg.finetune.name} needs float32 weights, since small updates are lost in "
             "16 bits: set encoder.dtype=float32 and trainer.precision=bf16-mixed"

@@ -32,9 +32,16 @@ WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few millisecond
 
 def device(cfg: DictConfig) -> str:
     """Return the device of an encoder outside training: the GPU if there is one, unless `trainer`
-    says otherwise; of a list of `trainer.devices` the first.
+    says otherwise; of a list of `trainer.devices` the first. Raises ValueError if it must be a GPU
+    and there is none.
     """
-    if not torch.cuda.is_available() or cfg.trainer.accelerator == "cpu":
+    asked = cfg.trainer.accelerator
+    if not torch.cuda.is_available() and asked in ("gpu", "cuda"):
+        raise ValueError(
+            f"trainer.accelerator={asked}, but torch finds no GPU; use trainer=auto to use the "
+            "available devices"
+        )
+    if not torch.cuda.is_available() or asked == "cpu":
         return "cpu"
     chosen = cfg.trainer.devices
     return f"cuda:{chosen[0]}" if isinstance(chosen, ListConfig) else "cuda"

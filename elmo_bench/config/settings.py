@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
-from pydantic import BaseModel, ConfigDict, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from elmo_bench.files import (
     Count,
@@ -34,7 +34,6 @@ Embedded = Literal["all", "top", "average"]
 Split = Literal["train", "dev", "test"]
 Betas = Annotated[list[Dropout], MinLen(2), MaxLen(2)]
 Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
-Numbers = Annotated[str, StringConstraints(pattern=r"^\d+(,\d+)*$")]  # such as '0,1'
 Batches = Natural | Probability | None
 Precision = (
     Literal["32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true", "bf16"]
@@ -177,7 +176,7 @@ class Schedule(Section):
 
 class Trainer(Section):
     accelerator: Literal["auto", "cpu", "gpu", "cuda"]
-    devices: Count | Literal["auto", -1] | list[Natural] | Numbers
+    devices: Count | Literal["auto", -1] | list[Natural]
     num_nodes: Count = 1
     strategy: Text = "auto"
     precision: Precision

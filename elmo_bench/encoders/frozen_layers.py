@@ -229,6 +229,7 @@ class LayerMemory:
 def check_room(size: int, device: torch.device, max_bytes: float) -> None:
     """Raise ValueError unless layers may take so many bytes of the device's memory."""
     if device.type == "cuda":
+        torch.cuda.empty_cache()  # what torch keeps for later is free, too
         free = torch.cuda.mem_get_info(device)[0]
     elif (about := Path("/proc/meminfo")).exists():
         free = 1024 * int(re.findall(r"MemAvailable:\s+(\d+) kB", about.read_text())[0])

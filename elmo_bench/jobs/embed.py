@@ -49,6 +49,7 @@ def embed(cfg: DictConfig) -> None:
         "encoder": encoder.fingerprint(),
         "layers": cfg.layers,
         "dtype": cfg.dtype,
+        "tf32": cfg.tf32,
     }
     encoder.to(hardware.device(cfg))
     pieces = partial(_pieces, cfg, encoder, num_tokens)

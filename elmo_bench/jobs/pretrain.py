@@ -26,6 +26,7 @@ from elmo_bench.files import Bars, duration, sole, watched, write_text
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
 from elmo_bench.training.checkpoint import load, refusing
+from elmo_bench.training.outputs import device_name
 from elmo_bench.training.resume import save_state
 
 log = logging.getLogger(__name__)
@@ -189,7 +190,7 @@ def identity(cfg: DictConfig, corpus: Corpus, dev: list[Sequence[str]]) -> dict[
 
     A training can be resumed only with the same identity.
     """
-    found: dict[str, Any] = {"seed": cfg.seed, "text": corpus.digest()[:16]}
+    found = {"seed": cfg.seed, "tf32": cfg.tf32, "text": corpus.digest()[:16]}
     found["text of dev"] = hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:16]
     for part in ("bilm", "bilm_optimizer", "pretrain"):
         settings: Any = OmegaConf.to_container(cfg[part], resolve=True)
@@ -208,8 +209,8 @@ def write_card(cfg: DictConfig, run: _Run) -> None:
         **describe(trainer),
         "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
         "seen": f"{trainer.step / trainer.epoch_steps:.2f} epochs, {trainer.step:,} steps",
-        "time": f"{duration(run.seconds)} on {trainer.device.type}, "
-        f"{torch.get_num_threads()} threads; torch {torch.__version__}",
+        "time": f"{duration(run.seconds)} on {device_name(trainer.device)}; "
+        f"torch {torch.__version__}",
     }
     rows["text"] = f"{cfg.text.name}: {rows['text']}"
     if run.dev:

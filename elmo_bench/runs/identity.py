@@ -100,7 +100,10 @@ def reads_apart(config: Mapping[str, Any]) -> bool:
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
     without = (*NOT_IDENTITY, *OUR_ENCODER_FILES * _is_ours(config), *idle(config))
-    return {key: value for key, value in leaves(config) if not below(key, without)}
+    found = {key: value for key, value in leaves(config) if not below(key, without)}
+    if isinstance(devices := found.get("trainer.devices"), list):  # which ones is where it runs
+        found["trainer.devices"] = len(devices)
+    return found
 
 
 def _is_ours(config: Mapping[str, Any]) -> bool:

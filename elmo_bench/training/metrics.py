@@ -11,7 +11,7 @@ Axes: N examples, S scores whose mean is meant (3 for CoNLL's F1 of coreference,
 numbers of a score (4 counts, or 6 moments of each label), K types or labels and one row for others.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,20 @@ from elmo_bench.text import tags_to_spans
 Tags = Sequence[str]
 ByExample = dict[str, Float[Tensor, "N S M"]]
 CELLS = 1_000_000  # examples times labels; the counts of more would fill the memory of a report
+
+
+class Unrounded(nn.Module):
+    """Metrics whose sums keep their types when a module is converted: in 16 bits they would soon
+    stop growing. (torchmetrics guards them from `half()`, not from `to(dtype)`, which Lightning
+    calls.)
+    """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Any:
+        return super()._apply(lambda tensor: tensor.to(fn(tensor).device), *args, **kwargs)
+
+
+class BySplit(Unrounded, nn.ModuleDict):
+    """The task's metric of each split."""
 
 
 class Counts(Metric):
@@ -118,7 +132,7 @@ def _figures(prefix: str, counts: Int[Tensor, "3"]) -> dict[str, torch.Tensor]:
     }
 
 
-class Mean(Metric):
+class Mean(Unrounded, Metric):
     """The mean over items of batches' sums, without waiting for the GPU.
 
     (torchmetrics' `MeanMetric` ignores the weights if it does not check for NaN.)
@@ -180,7 +194,7 @@ class LayerNorms(nn.Module):
 
 def _measure(norms: Mean, read: list, mix: Any, given: tuple[Tensor, Tensor]) -> None:
     layers, mask = mix.normed(*given), given[1]
-    read.append((norms, (layers.norm(dim=-1) * mask).sum((1, 2)), mask.sum()))
+    read.append((norms, (layers.norm(dim=-1, dtype=torch.float32) * mask).sum((1, 2)), mask.sum()))
 
 
 class Accuracy(Counts):

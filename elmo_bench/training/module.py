@@ -8,13 +8,13 @@ from typing import Any, Protocol, runtime_checkable
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torchmetrics import Metric
 
 from elmo_bench.runs import Mix, flat_mix
 
 from .batches import BatchParts, Numbered, decoded, of_all, rank
-from .metrics import LayerNorms, Mean
+from .metrics import BySplit, LayerNorms, Mean
 from .optim import FineTuning, decaying, parameter_groups
 
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU
@@ -70,7 +70,7 @@ class TaskModule(pl.LightningModule):
         self.optimizer, self.scheduler, self.schedule = optimizer, scheduler, schedule
         self.monitor, self.mix_lr = monitor, mix_lr
         self.finetuning = finetuning or FineTuning()
-        self.metrics: Any = nn.ModuleDict({"dev": metric, "test": metric.clone()})
+        self.metrics: Any = BySplit({"dev": metric, "test": metric.clone()})
         self.mean_loss = Mean()  # over the epoch so far
         self.layer_norms = LayerNorms(self.elmo.mixes)
         self.mean_norms: dict[str, list[float]] = {}  # by place, of the last pass over dev
@@ -105,7 +105,7 @@ class TaskModule(pl.LightningModule):
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         for mean, count in self.parts.losses:
-            self.mean_loss.update(mean * count, count)
+            self.mean_loss.update(mean.float() * count, count)
         self.log("train/loss", self.mean_loss, on_step=False, on_epoch=True, prog_bar=True)
         # Logged every trainer.log_every_n_steps.
         self.log("train/loss_step", self.parts.mean_loss, on_step=True, on_epoch=False)

@@ -101,7 +101,7 @@ def test_a_value_that_others_repeat_is_named_once():
         ["optimizer=adamw", "task.optimizer.betas=[0.9,0.99]", "trainer.precision=bf16-mixed"],
         ["+trainer.limit_train_batches=0.5", "vocab.vectors=[a,b]", "elmo.norm=word"],
         ["task=squad", "embed=words", "rnn=bilstm", "finetune=full", "finetune.lr=0"],
-        ["trainer.precision=bf16", "trainer.devices='0,1'", "+trainer.limit_val_batches=0"],
+        ["trainer.precision=bf16", "trainer.devices=[0,1]", "+trainer.limit_val_batches=0"],
         ["trainer.precision=16", "trainer.devices=[0]", "data.name=2003", "recipe='finetune_bert'"],
         ["recipe=[finetune_bert,sample_ner]", "trainer.gradient_clip_val=0"],
         ["experiment=bert/ner", "task.optimizer.lr=3e-5", "fit.max_epochs=2"],

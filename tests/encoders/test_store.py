@@ -3,6 +3,7 @@ never half there; layers in memory; how far the types of stored vectors move a n
 """
 
 import errno
+import math
 import multiprocessing
 import os
 import pickle
@@ -19,6 +20,7 @@ from safetensors.torch import load_file
 from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders import LayerMemory, build_store
 from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.encoders.frozen_layers import check_room
 from elmo_bench.encoders.static import WordVectors
 from elmo_bench.encoders.store import pack, row_bytes, unpack
 
@@ -337,6 +339,14 @@ def test_no_room_in_memory(bilm, monkeypatch, free, limit):
     assert not read
     fits = LayerMemory(bilm, SENTENCES, [0, 1], CPU, max_bytes=limit, dtype="float16")
     assert fits.table.nbytes == 352
+
+
+def test_what_torch_keeps_of_a_gpus_memory_is_free(monkeypatch):
+    """As the table of a training before, in the same process."""
+    free = [1000]
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: free.append(2000))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[-1], 4000))
+    check_room(900, torch.device("cuda"), math.inf)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])

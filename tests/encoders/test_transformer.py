@@ -829,8 +829,9 @@ def test_pieces_stay_on_the_host(folders):
         assert {part.device.type for part in some.elmo} == {"cpu"}
 
 
-def test_sixteen_bits_are_not_fine_tuned(tiny, folders):
-    model = ["encoder=transformer", f"encoder.model={folders['bert']}", "encoder.dtype=bfloat16"]
+@pytest.mark.parametrize("bits", ["encoder.dtype=bfloat16", "trainer.precision=bf16-true"])
+def test_sixteen_bits_are_not_fine_tuned(tiny, folders, bits):
+    model = ["encoder=transformer", f"encoder.model={folders['bert']}", bits]
     with pytest.raises(ValueError, match=r"finetune=full needs float32 weights"):
         train(tiny(*model, "finetune=full"))
 

@@ -121,6 +121,12 @@ def test_it_runs_where_the_run_does(config, tmp_path, monkeypatch):
         adaptation.adapted(config("task=ner", "encoder=mini", f"cache_dir={tmp_path}"))
 
 
+def test_a_gpu_that_is_not_there_is_not_replaced(config, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"^trainer\.accelerator=gpu, but torch finds no GPU; "):
+        hardware.device(config("trainer=gpu"))
+
+
 def test_a_text_is_read_once(config):
     data = adaptation.whole_sentences(config("task=squad"))  # a passage has several questions
     every, text = [*map(tuple, data.sentences("train"))], adaptation.text(data, "train")

@@ -7,6 +7,7 @@ from torch.utils._pytree import tree_leaves
 
 from elmo_bench.config import build
 from elmo_bench.jobs.train import train
+from elmo_bench.runs import figure, read_counts
 from tests.conftest import composed
 from tests.jobs.small import SMALL
 
@@ -48,10 +49,16 @@ def test_a_batch(tmp_path, task):
     assert all(each.dtype == torch.float32 and each.isfinite().all() for each in gradients)
 
 
-@pytest.mark.parametrize("task", ["ner", "srl", "parse"])
-def test_weights_in_bf16(tmp_path, task):
-    """Decoding outside torch, which alone has this type, works too."""
-    train(OmegaConf.merge(config(tmp_path, task), {"trainer": {"precision": "bf16-true"}}))
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [("ner", "f1"), ("srl", "f1"), ("parse", "las"), ("squad", "f1"), ("coref", "mentions/f1")],
+)
+def test_weights_in_bf16(tmp_path, task, name):
+    """Decoding outside torch, which alone has this type, works too, and no score is rounded."""
+    cfg = OmegaConf.merge(config(tmp_path, task), {"trainer": {"precision": "bf16-true"}})
+    metrics = train(cfg)
+    counts = read_counts(tmp_path / "counts" / "test.npz", name)
+    assert metrics[f"test/{name}"] == pytest.approx(figure(counts.rows.sum(0)), abs=1e-6)
 
 
 def test_a_run(tmp_path):

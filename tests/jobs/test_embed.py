@@ -230,6 +230,10 @@ def test_a_run_that_stopped_goes_on_to_the_same_vectors(many, tmp_path, caplog, 
     assert "o.hdf5.part is damaged, or of another input, encoder or setting" in caplog.text
     assert read(output)["0"].dtype == np.float16
     part.write_bytes(broken)
+    caplog.clear()
+    embed(*many, f"output={output}", "tf32=true")
+    assert "or of another input, encoder or setting" in caplog.text
+    part.write_bytes(broken)
     (tmp_path / "in.txt").write_text("another text\n")
     embed(*many, f"output={output}")
     assert read(output)["0"].shape[1] == 2

@@ -116,7 +116,7 @@ def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
     "several",
     [
         ["+trainer.num_nodes=2"],
-        ["trainer.devices='2'"],
+        ["trainer.devices=2"],
         ["trainer.devices=2", "+trainer.strategy=auto"],
     ],
 )

@@ -183,6 +183,7 @@ def test_stopped_before_the_first_look_at_dev(trained, tmp_path, monkeypatch, no
     ("override", "said"),
     [
         ("pretrain.lr=0.5", "pretrain.lr was 0.02 and is now 0.5"),
+        ("tf32=true", "tf32 was False and is now True"),
         ("text.files.train={other}", "text was .* and is now"),
         ("text.files.dev={other}", "text of dev was .* and is now"),
     ],

@@ -258,7 +258,7 @@ def test_devices_that_are_not_there(tiny, monkeypatch):
     monkeypatch.setattr(build, "store", pytest.fail)
     with pytest.raises(
         ValueError,
-        match=r"trainer.accelerator=gpu trainer.devices=1: .*; use trainer=auto to use the available devices",
+        match=r"trainer.accelerator=gpu.*; use trainer=auto to use the available devices",
     ):
         train(tiny("trainer.accelerator=gpu"))
 

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from elmo_bench.runs import figure
 from elmo_bench.text import tags_to_spans
 from elmo_bench.training import metrics
-from elmo_bench.training.metrics import Classification, Correlations, Mean, SpanF1
+from elmo_bench.training.metrics import BySplit, Classification, Correlations, Mean, SpanF1
 
 
 def test_golden(fixtures):
@@ -134,3 +134,15 @@ def test_numbers_agree_with_scipy(far):
         assert scores == pytest.approx(both, abs=1e-9)
         constant = measured(Correlations(), [0.1 + far / 3] * size, gold.tolist())
         assert {*constant.values()} == {0}
+
+
+def test_a_module_in_16_bits_adds_up_as_exactly():
+    """Whatever it was given before or after Lightning converts it."""
+    module = torch.nn.Module()
+    module.mean, module.metrics = Mean(), BySplit({"test": Correlations()})
+    module.metrics["test"].update([0.1, 0.2], [0.3, 0.7])
+    module.to(dtype=torch.bfloat16)
+    assert module.metrics["test"].pairs[0].tolist() == [[0.1, 0.3], [0.2, 0.7]]
+    for _ in range(1000):
+        module.mean.update(torch.tensor(0.5), 1)
+    assert module.mean.compute() == 0.5
