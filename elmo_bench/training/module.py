@@ -142,6 +142,9 @@ class TaskModule(pl.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         self.check_loss()
+        if dist.is_initialized():  # running means of norms: the checkpoint has the first process's
+            for buffer in self.model.buffers():
+                dist.broadcast(buffer, 0)
         self.predictions = {}
         self.layer_norms.watch()
 

@@ -101,7 +101,9 @@ def test_a_monitored_figure_that_is_no_number_is_named(monkeypatch):
 
 
 def share(rank, folder, results):
-    """Save and load the mean loss of an epoch, of which each of two processes has a part."""
+    """Save and load the mean loss of an epoch, of which each of two processes has a part; and begin
+    a pass over dev.
+    """
     dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)
     before, after = (
         TaskModule(Model([]), MeanMetric(), torch.optim.SGD, monitor="dev/f1") for _ in range(2)
@@ -112,10 +114,16 @@ def share(rank, folder, results):
     files = [checkpoint]
     dist.broadcast_object_list(files)  # the first process writes its own
     after.on_load_checkpoint(files[0])
-    results.put((rank, after.mean_loss.sums.item(), after.mean_loss.count.item()))
+    running = nn.BatchNorm1d(1)
+    running.running_mean[:] = 5.0 + rank
+    after.model.norm = running
+    after.on_validation_epoch_start()
+    mean = running.running_mean.item()
+    results.put((rank, after.mean_loss.sums.item(), after.mean_loss.count.item(), mean))
 
 
-def test_each_process_resumes_with_its_own_share_of_the_loss(tmp_path):
+def test_each_process_has_its_own_share_of_the_loss_and_the_same_running_means(tmp_path):
+    """When it resumes, and when it scores dev."""
     fork = multiprocessing.get_context("fork")
     results = fork.SimpleQueue()
     processes = [fork.Process(target=share, args=(k, tmp_path, results)) for k in range(2)]
@@ -123,4 +131,4 @@ def test_each_process_resumes_with_its_own_share_of_the_loss(tmp_path):
         process.start()
     for process in processes:
         process.join()
-    assert sorted(results.get() for _ in processes) == [(0, 1.0, 2), (1, 2.0, 2)]
+    assert sorted(results.get() for _ in processes) == [(0, 1.0, 2, 5.0), (1, 2.0, 2, 5.0)]
