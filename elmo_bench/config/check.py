@@ -36,6 +36,11 @@ OWN_SETTINGS = {
     "logger": "logger",
     "default_root_dir": "outputs_dir",
 }
+# Settings of a task that only others of the same name read, by reference.
+REFERENCED = (
+    *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
+    "task.elmo",
+)
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 # Settings that are not arguments.
 ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",), "job": ("name",)}
@@ -129,7 +134,7 @@ def faults(cfg: DictConfig) -> list[str]:
         parts = {key.partition(".")[0] for key in given} if job in WITHOUT_A_MODEL else resolved
         classes = {part: node for part, node in resolved.items() if part in parts}
         wrong = _in_words(_of_classes(classes), raw, given)
-    return wrong or [*_together(resolved, job, given)]
+    return wrong or [*_together(resolved, job, given), *_overruled(cfg, raw, resolved)]
 
 
 def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
@@ -209,13 +214,17 @@ def _in_words(found: Iterable[Fault], raw: Mapping[str, Any], given: Collection[
     values = dict(leaves(raw))
     for fault in found:
         key, kind = fault.key, fault.kind
-        is_read = re.search(rf"\$\{{(oc\.select:'?)?{re.escape(key)}\b", str(raw))
+        is_read = _is_referenced(key, raw)
         is_anothers = key.startswith(("embed.", "rnn.", "task.model.")) and key not in given
         if not ((kind == "extra_forbidden" and is_read) or (kind == "argument" and is_anothers)):
             while repeated := re.fullmatch(r"\$\{([\w.]+)\}", str(values.get(key))):
                 key = repeated[1]
             lines.setdefault(key, _message(fault, key, values))
     return [*lines.values()]
+
+
+def _is_referenced(key: str, raw: Mapping[str, Any]) -> bool:
+    return bool(re.search(rf"\$\{{(oc\.select:'?)?{re.escape(key)}\b", str(raw)))
 
 
 def _message(fault: Fault, key: str, values: Mapping[str, Any]) -> str:
@@ -253,12 +262,25 @@ def applied_options(cfg: DictConfig) -> list[str]:
 
 def _options(cfg: DictConfig, group: str) -> set[str]:
     """Return the names of a group's options; "*" beside a package, which only Hydra can list."""
-    hydra, names = composition(cfg), set[str]()
-    for source in hydra.runtime.config_sources if hydra else ():
-        if source.provider not in ("hydra", "schema"):
-            names |= {path.stem for path in Path(source.path, group).glob("*.yaml")}
-            names |= {"*"} if source.schema == "pkg" else set()
+    names = set[str]()
+    for source in _sources(cfg):
+        names |= {path.stem for path in Path(source.path, group).glob("*.yaml")}
+        names |= {"*"} if source.schema == "pkg" else set()
     return names
+
+
+def _option(cfg: DictConfig, group: str, name: str) -> dict[str, Any]:
+    """Return the values of an option that refers to no other; none if its file is not found."""
+    paths = (Path(source.path, group, f"{name}.yaml") for source in _sources(cfg))
+    path = next(filter(Path.is_file, paths), None)
+    return OmegaConf.to_container(OmegaConf.load(path)) if path else {}  # type: ignore[return-value]
+
+
+def _sources(cfg: DictConfig) -> list[Any]:
+    """Return the folders and packages of options, in Hydra's order."""
+    hydra = composition(cfg)
+    found = hydra.runtime.config_sources if hydra else ()
+    return [source for source in found if source.provider not in ("hydra", "schema")]
 
 
 def _unknown_options(cfg: DictConfig) -> Iterator[str]:
@@ -269,6 +291,22 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
         for name in chosen if isinstance(chosen, list) else [chosen]:
             if name is not None and not names & {name, "*"}:
                 yield f"{unknown_option(group, name, names)} (~{group} removes the group)"
+
+
+def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the command line asks for in vain, since an experiment or a recipe decides it."""
+    given = overridden(cfg)
+    for key in given:
+        if below(key, REFERENCED) and not _is_referenced(key, raw):
+            last = key.removeprefix("task.elmo.").removeprefix("task.")
+            part = "elmo" if key.startswith("task.elmo.") else "fit"
+            yield f"{key} is not read, since {part}.{last} is set: change that"
+    name = given.get("optimizer", "null")
+    for key, value in _option(cfg, "optimizer", name).items():
+        found = config["task"]["optimizer"].get(key)
+        if key != "_partial_" and found != value and f"task.optimizer.{key}" not in given:
+            said = f"optimizer={name} sets task.optimizer.{key}={shown(value)}, which the "
+            yield f"{said}experiment changes to {shown(found)}: add task.optimizer.{key}=VALUE"
 
 
 def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
@@ -302,6 +340,13 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
         said = f"elmo.adapt=true, but encoder={encoder['name']} is no pretrained biLM"
         yield f"{said}: elmo.adapt=false reads it as it is"
     has_words = config["vocab"]["vectors"] or embed.get("word_dim", 1) or "char_dim" in embed
+    if embed.get("word_dim") == 0 and config["vocab"]["vectors"]:
+        said = "embed.word_dim=0 with vocab.vectors: vocab.vectors=null leaves out x_k"
+        yield f"{said} (encoder=static reads encoder.vectors=FILE)"
+    is_adadelta = task["optimizer"]["_target_"].endswith(".Adadelta")
+    if is_adadelta and config["finetune"]["name"] != "none" and "finetune.lr" not in given:
+        said = f"finetune.lr={config['finetune']['lr']} is for Adam, but the task trains with "
+        yield f"{said}Adadelta: add optimizer=adam, or finetune.lr=RATE"
     if is_baseline(config) and not has_words:
         yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"
     yield from _of_joint(config)

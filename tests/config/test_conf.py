@@ -144,6 +144,7 @@ def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
 
 
 def test_the_command_line_may_change_a_recipe_for_fine_tuning():
+    assert composed("recipe=finetune_bert", "finetune=lora").finetune.lr == 5e-4
     cfg = composed("recipe=finetune_bert", "schedule=constant", "finetune.lr=0.5", "rnn=bilstm")
     assert cfg.finetune.lr == 0.5
     assert "_target_" not in cfg.schedule

@@ -17,6 +17,21 @@ WRONG = [
     ("seed=null", "seed=null, but it must be an integer"),
     ("elmo.at=[]", "elmo.at=[], but it must have at least 1 item"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
+    ("embed.word_dim=0 vocab.vectors=a", "embed.word_dim=0 with vocab.vectors: vocab.vectors=null"),
+    (
+        "experiment=wikigold task.patience=2",
+        "task.patience is not read, since fit.patience is set: change that",
+    ),
+    ("experiment=bert/snli task.elmo.norm=word", "task.elmo.norm is not read, since elmo.norm is"),
+    (
+        "experiment=squad optimizer=adadelta",
+        "optimizer=adadelta sets task.optimizer.lr=1.0, which the experiment changes to 0.002",
+    ),
+    (
+        "experiment=bert/ner optimizer=adam task.optimizer.lr=1 task.optimizer.weight_decay=0",
+        "optimizer=adam sets task.optimizer._target_=torch.optim.Adam, which the experiment changes",
+    ),
+    ("task=squad data=squad1 finetune=full", "finetune.lr=0.0001 is for Adam, but the task trains"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
     ("job=embed input=a output=b.h5 elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
     ("job=perplexity input=a elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
@@ -106,6 +121,9 @@ def test_a_value_that_others_repeat_is_named_once():
         ["recipe=[finetune_bert,sample_ner]", "trainer.gradient_clip_val=0"],
         ["experiment=bert/ner", "task.optimizer.lr=3e-5", "fit.max_epochs=2"],
         ["embed.word_dim=${rnn.hidden_size}"],
+        ["task.patience=2", "optimizer=adadelta", "task.elmo.dropout=0.1"],
+        ["experiment=squad", "optimizer=adadelta", "task.optimizer.lr=0.5"],
+        ["task=squad", "data=squad1", "finetune=full", "optimizer=adam"],
     ],
     ids=" ".join,
 )
