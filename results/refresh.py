@@ -35,7 +35,8 @@ SHOWN = ("means", "differences")
 KINDS = (*SHOWN, "depth", "tuning", "paper", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
 OF_A_BLOCK = ("show", "command", "corpora")  # keys of a table that job=report lacks
-EVERY = ("tables.yaml", "bert.yaml", "series.yaml")  # settings of the repository's own documents
+# Settings of the repository's own documents.
+EVERY = ("tables.yaml", "bert.yaml", "series.yaml", "tuning.yaml")
 
 
 class Settings(Table):
