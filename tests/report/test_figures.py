@@ -214,6 +214,20 @@ def test_a_layer_profile():
     assert curve(swept(), "elmo.mix") is None
 
 
+def test_a_setting_on_which_lambda_has_no_effect_is_drawn_across_by_its_own_name():
+    scores = {("none", "-"): 0.5, ("top", "-"): 0.8, ("all", 0.001): 0.6, ("all", 1): 0.7}
+    cells = [
+        cell((), key, [score], run=a_run(config={"elmo": {"mix": key[0]}}))
+        for key, score in scores.items()
+    ]
+    found = Report([], ["elmo.mix", "elmo.l2"], None, "test", ("none", "-"), cells, [])
+    (axes,) = panels(curve(found, "elmo.l2"))
+    across = {line.get_color(): float(line.get_ydata()[0]) for line in lines(axes)}
+    assert sorted(across.values()) == pytest.approx([50, 60, 80])
+    assert across.pop(style.BASELINE["color"]) == pytest.approx(50)
+    assert "top layer" in str(picture([found], "svg"))
+
+
 def test_a_document_has_what_tells_most():
     """Layers, else a curve, else the comparison, each below its title; a report of one cell is left
     out, and alone it is an error.

@@ -122,7 +122,9 @@ def _lines(
         yield Line("", look | {"linestyle": "none"}, apart)
     if NOTHING in cells:
         ends = dict.fromkeys((0, len(places) - 1), style.percents(cells[NOTHING]))
-        yield Line(names.BASELINE, style.BASELINE | {"linestyle": ":"}, ends)
+        if cells[NOTHING].runs[0].is_baseline:
+            label, look = names.BASELINE, style.BASELINE
+        yield Line(label, look | {"linestyle": ":"}, ends)
 
 
 def learning(report: Report) -> style.Plot | None:
