@@ -36,11 +36,14 @@ OWN_SETTINGS = {
     "logger": "logger",
     "default_root_dir": "outputs_dir",
 }
-# Settings of a task that only others of the same name read, by reference.
-REFERENCED = (
-    *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
-    "task.elmo",
-)
+# A task's defaults of settings: only these settings read them, by reference.
+DEFAULTS = {
+    **{
+        f"task.{key}": f"fit.{key}"
+        for key in ("batch_size", "batch_scores", "max_epochs", "patience")
+    },
+    **{f"task.elmo.{key}": f"elmo.{key}" for key in ("at", "l2", "dropout", "norm")},
+}
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 # Settings that are not arguments.
 ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",), "job": ("name",)}
@@ -296,17 +299,15 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
 def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the command line asks for in vain, since an experiment or a recipe decides it."""
     given = overridden(cfg)
-    for key in given:
-        if below(key, REFERENCED) and not _is_referenced(key, raw):
-            last = key.removeprefix("task.elmo.").removeprefix("task.")
-            part = "elmo" if key.startswith("task.elmo.") else "fit"
-            yield f"{key} is not read, since {part}.{last} is set: change that"
-    name = given.get("optimizer", "null")
-    for key, value in _option(cfg, "optimizer", name).items():
-        found = config["task"]["optimizer"].get(key)
-        if key != "_partial_" and found != value and f"task.optimizer.{key}" not in given:
-            said = f"optimizer={name} sets task.optimizer.{key}={shown(value)}, which the "
-            yield f"{said}experiment changes to {shown(found)}: add task.optimizer.{key}=VALUE"
+    for key in DEFAULTS.keys() & given.keys():
+        if not _is_referenced(key, raw):
+            yield f"{key} has no effect, since another option sets {DEFAULTS[key]}: set that"
+    optimizer = given.get("optimizer", "")
+    for name, value in _option(cfg, "optimizer", optimizer).items():
+        key, trained_with = f"task.optimizer.{name}", config["task"]["optimizer"].get(name)
+        if name != "_partial_" and trained_with != value and key not in given:
+            said = f"optimizer={optimizer} sets {key}={shown(value)}, but the experiment sets "
+            yield f"{said}{shown(trained_with)}: add {key}=VALUE"
 
 
 def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
@@ -354,6 +355,9 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     monitor, figures = task["monitor"], _figures(task["metric"])
     if figures and "/" not in monitor and monitor not in figures:
         yield f"task.monitor={monitor}, but it must be {listed(figures, 'or')}"
+    elif "task.monitor" in given and "task.monitor_title" not in given:
+        said = f"task.monitor={monitor} would be {task['monitor_title']!r} in reports: add "
+        yield f"{said}task.monitor_title=NAME"
 
 
 def _of_joint(config: Mapping[str, Any]) -> Iterator[str]:

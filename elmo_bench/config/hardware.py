@@ -36,13 +36,13 @@ def device(cfg: DictConfig) -> str:
     and there is none.
     """
     asked = cfg.trainer.accelerator
-    if not torch.cuda.is_available() and asked in ("gpu", "cuda"):
+    if asked == "cpu" or (asked == "auto" and not torch.cuda.is_available()):
+        return "cpu"
+    if not torch.cuda.is_available():
         raise ValueError(
             f"trainer.accelerator={asked}, but torch finds no GPU; use trainer=auto to use the "
             "available devices"
         )
-    if not torch.cuda.is_available() or asked == "cpu":
-        return "cpu"
     chosen = cfg.trainer.devices
     return f"cuda:{chosen[0]}" if isinstance(chosen, ListConfig) else "cuda"
 

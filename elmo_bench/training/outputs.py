@@ -76,9 +76,8 @@ def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
 def device_name(device: torch.device) -> str:
     """Return the name of the GPU, or of the processor with its instruction set and threads.
 
-    `device` is the Trainer's: Lightning moves a module back to the CPU when it is done.
-
-    On a CPU, these decide which kernels torch takes, and so the last digits of all scores.
+    On a CPU, these decide which kernels torch takes, and so the last digits of all scores. `device`
+    is the Trainer's: after training, Lightning moves the module back to the CPU.
     """
     if device.type != "cpu":
         return torch.cuda.get_device_name(device)

@@ -20,16 +20,16 @@ WRONG = [
     ("embed.word_dim=0 vocab.vectors=a", "embed.word_dim=0 with vocab.vectors: vocab.vectors=null"),
     (
         "experiment=wikigold task.patience=2",
-        "task.patience is not read, since fit.patience is set: change that",
+        "task.patience has no effect, since another option sets fit.patience: set that",
     ),
-    ("experiment=bert/snli task.elmo.norm=word", "task.elmo.norm is not read, since elmo.norm is"),
+    ("experiment=bert/snli task.elmo.norm=word", "task.elmo.norm has no effect, since another"),
     (
         "experiment=squad optimizer=adadelta",
-        "optimizer=adadelta sets task.optimizer.lr=1.0, which the experiment changes to 0.002",
+        "optimizer=adadelta sets task.optimizer.lr=1.0, but the experiment sets 0.002",
     ),
     (
         "experiment=bert/ner optimizer=adam task.optimizer.lr=1 task.optimizer.weight_decay=0",
-        "optimizer=adam sets task.optimizer._target_=torch.optim.Adam, which the experiment changes",
+        "optimizer=adam sets task.optimizer._target_=torch.optim.Adam, but the experiment",
     ),
     ("task=squad data=squad1 finetune=full", "finetune.lr=0.0001 is for Adam, but the task trains"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
@@ -43,6 +43,10 @@ WRONG = [
     ("task=squad task.joint=true", "task.joint=true, but tasks.squad.model.BiDafPlus needs"),
     ("task=squad head=span task.joint=false", "task.joint=false, but tasks.squad.model.Span needs"),
     ("head=span", "task.joint=true, but tasks.ner.data cannot read several texts in one sequence"),
+    (
+        "task=classify task.monitor=macro_f1",
+        "task.monitor=macro_f1 would be 'accuracy' in reports: add task.monitor_title=NAME",
+    ),
     ("task.monitor=f2", "task.monitor=f2, but it must be precision, recall or f1"),
     ("fraction=0", "fraction=0, but it must be greater than 0"),
     ("+logger.foo.bar=1", "there is no setting logger.foo; "),
@@ -123,6 +127,7 @@ def test_a_value_that_others_repeat_is_named_once():
         ["embed.word_dim=${rnn.hidden_size}"],
         ["task.patience=2", "optimizer=adadelta", "task.elmo.dropout=0.1"],
         ["experiment=squad", "optimizer=adadelta", "task.optimizer.lr=0.5"],
+        ["task=snli", "head=pooled", "task.elmo.model.attention_dropout=0.3"],  # of another head
         ["task=squad", "data=squad1", "finetune=full", "optimizer=adam"],
     ],
     ids=" ".join,

@@ -258,9 +258,15 @@ def test_devices_that_are_not_there(tiny, monkeypatch):
     monkeypatch.setattr(build, "store", pytest.fail)
     with pytest.raises(
         ValueError,
-        match=r"trainer.accelerator=gpu.*; use trainer=auto to use the available devices",
+        match=r"^trainer.accelerator=gpu, but torch finds no GPU; use trainer=auto to use the available devices",
     ):
         train(tiny("trainer.accelerator=gpu"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # but not as many as asked for
+    with pytest.raises(
+        ValueError,
+        match=r"^trainer.accelerator=gpu trainer.devices=1: .*; use trainer=auto to use the available devices",
+    ):
+        hardware.trainer(tiny("trainer.accelerator=gpu"), [])
 
 
 def test_apples_gpu_is_not_chosen(tiny, monkeypatch):
