@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
 VERDICTS = (CONFIRMED, NOT_REPRODUCED, UNDECIDED, PRELIMINARY)
 CORPUS = ["task.name", "data.name"]
+ABOUT_PRIMARY = "Primary claims, in all planned corpora, are corrected by themselves. "
 MISSING = object()  # equals no setting
 
 
@@ -324,7 +325,8 @@ def details(results: Sequence[Finding]) -> Grid:
         rows,
         2,
         caption=(
-            f"Points. {ABOUT_TESTS} {ABOUT_SMALLEST} The interval is not corrected."
+            f"Points. {ABOUT_TESTS} {ABOUT_PRIMARY * any(each.claim.primary for each in results)}"
+            f"{ABOUT_SMALLEST} The interval is not corrected."
             f"{''.join(f' {note}.' for note in notes)}"
         ),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.encoders.frozen_layers import check_room
+from elmo_bench.encoders.frozen_layers import check_room, no_room
 from elmo_bench.encoders.store import row_bytes
 from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
@@ -119,6 +119,8 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         if cfg.dry_run != DOWNLOAD:
             check_room(size, torch.device(hardware.device(cfg)), build.max_bytes(cfg))
         return
-    folder = Path(cfg.cache_dir).expanduser().absolute()
+    folder = Path(cfg.cache_dir, "layers").expanduser().absolute()
+    if lack := no_room(size, folder, build.max_bytes(cfg)):
+        yield f"unless this store is there, the encoder will run on every batch: {lack}"
     there = next(each for each in (folder, *folder.parents) if each.exists())
     yield f"{shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"

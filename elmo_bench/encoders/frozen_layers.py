@@ -79,7 +79,8 @@ def build_store(
             if missing := store.missing():  # the other run has not computed them
                 tokens = sum(map(len, distinct))
                 size = len(missing) * tokens * row_bytes(encoder.dim, dtype)
-                if not _has_room(size, folder, max_bytes):
+                if lack := no_room(size, folder, max_bytes):
+                    log.warning("running the encoder on every batch: %s", lack)
                     return None
                 log.info("encoding %s tokens once (%.2f GB): %s", tokens, size / 1e9, path)
                 encoder.to(device or device_of(encoder))
@@ -94,22 +95,22 @@ def build_store(
     return store if is_ready else None
 
 
-def _has_room(size: int, folder: Path, max_bytes: float) -> bool:
-    """Whether a store may take so many bytes; logs why not."""
+def no_room(size: int, folder: Path, max_bytes: float) -> str:
+    """Return why a store may not take so many bytes; "" if it may."""
     used = 0
     for path in folder.rglob("*"):
         with suppress(OSError):  # another run has just deleted it
             used += path.stat().st_size if path.is_file() else 0
-    free = shutil.disk_usage(folder).free
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    free = shutil.disk_usage(there).free
     if used + size <= max_bytes and size <= SHARE * free:
-        return True
-    log.warning(
-        "running the encoder on every batch: its layers for this data would take %.1f GB, but all "
-        "stores may take %.1f GB (store.max_bytes) and have %.1f GB, and a new one may take half "
-        "of the %.1f GB that are free at %s. job=cache clear=layers deletes all stores",
-        *(size / 1e9, max_bytes / 1e9, used / 1e9, free / 1e9, folder),
+        return ""
+    return (
+        f"its layers for this data would take {size / 1e9:.1f} GB, but all stores may take "
+        f"{max_bytes / 1e9:.1f} GB (store.max_bytes) and have {used / 1e9:.1f} GB, and a new one "
+        f"may take half of the {free / 1e9:.1f} GB that are free at {there}. job=cache "
+        "clear=layers deletes all stores"
     )
-    return False
 
 
 def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:

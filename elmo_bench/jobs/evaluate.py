@@ -54,9 +54,12 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "examples_per_second": len(examples) / (ended - begun),
             "device": device_name(trainer.strategy.root_device),
         }
-        hashes = hash_files({f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)})
+        vectors = {key: path for key, path in inputs.files(cfg).items() if "vectors" in key}
+        own = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
         config = _config(cfg, trained["config"])
-        write_result(config, measured, inputs.choices(cfg), trained["inputs"] | hashes)
+        write_result(
+            config, measured, inputs.choices(cfg), trained["inputs"] | hash_files(vectors | own)
+        )
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
         )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from elmo_bench.files import listed
 from elmo_bench.runs import Counts, Run, figure, read_counts, short
 
 from .significance import LEVEL, Test, compare, holm, with_power
@@ -42,7 +43,13 @@ Correction = Callable[[Comparison], Comparison]
 def compared(
     runs: Sequence[Run], base: Sequence[Run], metric: str | None, split: str
 ) -> Comparison:
-    """Return a comparison, its p not corrected."""
+    """Return a comparison, its p not corrected; raises ValueError for sides of two metrics."""
+    measured = sorted({metric_of(side[0], metric) for side in (runs, base)})
+    if len(measured) > 1:
+        raise ValueError(
+            f"task.monitor: {short(runs[0].folder)} and {short(base[0].folder)} would be compared "
+            f"by {listed(measured)}; give one for both, such as metric={measured[0]}"
+        )
     sides = runs, base
     ours, theirs = (statistics.fmean(figure_of(r, metric, split) for r in side) for side in sides)
     folders = frozenset(frozenset(str(run.folder) for run in side) for side in sides)

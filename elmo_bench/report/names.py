@@ -73,7 +73,7 @@ def value(key: str, setting: Hashable) -> str:
     if is_number(setting) and not 0 < abs(setting) < 1e-6:
         return f"{Decimal(repr(setting)).normalize():f}"
     if key == "vocab.vectors":
-        return PurePath(text(setting)).name
+        return listed(PurePath(text(item)).name for item in items)
     return text(setting).rpartition(".")[2] if key.endswith("._target_") else text(setting)
 
 

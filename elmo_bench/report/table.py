@@ -135,10 +135,15 @@ class Report:
         return {row: cells for row, cells in rows.items() if len(cells) > 1 or row not in lending}
 
     def is_best(self, cell: Cell, row: Key | None = None) -> bool:
-        """Whether a cell's mean is the highest of its task in a row (its own), if not all are."""
-        cells = self.by_row.get(cell.row if row is None else row, {}).values()
-        means = [each.mean for each in cells if each.runs[0].task == cell.runs[0].task]
-        return bool(means) and cell.mean == max(means) > min(means)
+        """Whether a cell's mean is the highest of its task in a row, if not all are; by default in
+        any row that has it, of which a baseline may have several.
+        """
+        rows = self.by_row.values() if row is None else [self.by_row.get(row, {})]
+        for cells in ([*cells.values()] for cells in rows):
+            means = [each.mean for each in cells if each.runs[0].task == cell.runs[0].task]
+            if any(each is cell for each in cells) and cell.mean == max(means) > min(means):
+                return True
+        return False
 
 
 def report(

@@ -130,6 +130,12 @@ def test_room_for_layers_is_a_short_line(folder, mode, place):
     size = r"^layer store: 0\.00 GB of {} \([\d,]+ tokens x 1 layer x 128 x float32\)$"
     assert re.search(size.format(place), told, re.M)
     assert (" GB are free at /" in told) == (place == "disk")
+    assert "on every batch" not in told
+
+
+def test_too_little_room_for_layers_is_said(folder):
+    told = dry_run(folder, "data.size=2 encoder=mini store.max_bytes=1 trainer=cpu")
+    assert "unless this store is there, the encoder will run on every batch: its layers" in told
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from elmo_bench.config.inputs import same_run
+from elmo_bench.files import hash_file
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import check, report
 from elmo_bench.jobs.train import train
@@ -27,6 +28,22 @@ def reported(*overrides):
     cfg = composed("job=report", *overrides)
     report(cfg)
     return check(cfg)[1]
+
+
+def test_an_evaluation_names_the_word_vectors_that_it_read(tiny, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the 1 2\na 3 4\n")
+    trained = tiny("encoder=none", f"vocab.vectors={vectors}")
+    train(trained)
+    vectors.write_text("the 1 2\na 3 4\nzork 5 6\n")  # more words, since
+    tested = tiny("job=evaluate", f"checkpoint={trained.run_dir}/best.ckpt")
+    evaluate(tested)
+    read = [
+        json.loads(Path(cfg.run_dir, "result.json").read_text())["inputs"]
+        for cfg in (trained, tested)
+    ]
+    assert read[0].keys() | {"checkpoint"} == read[1].keys()
+    assert read[1]["vocab.vectors"] == hash_file(vectors) != read[0]["vocab.vectors"]
 
 
 def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):

@@ -23,6 +23,7 @@ ELMO = ["encoder.name", "elmo.mix"]
         (["elmo.mix_lr"], [None], "the task's"),
         (["task.model.hidden_size"], [100], "task.model.hidden_size = 100"),
         (["vocab.vectors"], ["/data/glove.txt"], "glove.txt"),
+        (["vocab.vectors"], [("/data/glove.txt", "/own/gene.bin")], "glove.txt and gene.bin"),
         (["elmo.norm"], ["-"], "–"),
         (["inputs.data.train"], ["012345678901"], "inputs.data.train = 012345678901"),
         ([], [], ""),

@@ -569,6 +569,7 @@ def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
     assert grid.heads == ["encoder", "no encoder", "all layers"]
     assert grid.rows == [["books", "40.00 (1)", "50.00 (1)"], ["mini", "40.00 (1)", "30.00 (1)"]]
     assert grid.bold == {(0, 2), (1, 1)}
+    assert [cell.mean for cell in filter(found.is_best, found.cells)] == [0.4, 0.5]
 
 
 def test_figures_and_examples_are_said(compared, tmp_path):
@@ -583,6 +584,17 @@ def test_figures_and_examples_are_said(compared, tmp_path):
         assert grid.title.startswith("Test scores, percent")
         assert "Scores: ner F1; srl argument F1." in grid.caption
         assert "Test examples: conll2003 100; ontonotes5 30." in grid.caption
+
+
+def test_two_metrics_are_not_compared(tmp_path):
+    """A difference between F1 and recall is none of the models'."""
+    for number, monitor in enumerate(("f1", "recall")):
+        result(tmp_path / monitor, 0.5, task_monitor=monitor, seed=number)
+    runs, columns = collect([tmp_path]), ["task.monitor"]
+    with pytest.raises(ValueError, match=r"by f1 and recall; give one .* metric=f1"):
+        report(runs, ["task"], columns, baseline=("f1",))
+    found = report(runs, ["task"], columns, baseline=("f1",), metric="f1")
+    assert by_column(found)["recall"].comparison.difference == 0
 
 
 def test_nothing_is_bold_where_all_are_equal(tmp_path):

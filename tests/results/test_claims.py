@@ -130,6 +130,7 @@ def test_each_corpus_has_its_own_verdict(runs):
     assert [row[0] for row in each.rows] == ["helps", "helps", "top", "harms"]
     assert each.rows[0][1] == "ner, one"
     assert each.rows[0][7:] == ["5 + 5", "confirmed"]
+    assert "Primary" not in each.caption
 
 
 def test_a_primary_claim_is_a_family_of_its_own(runs):
@@ -144,6 +145,9 @@ def test_a_primary_claim_is_a_family_of_its_own(runs):
     sizes = {title: one.comparison.family for (title, _), one in found.items()}
     assert sizes == {"helps": 2, "again": 2, "top": 1}
     assert summary([*found.values()]).rows[0][2] == "better, primary"
+    assert (
+        "Primary claims, in all planned corpora, are corrected" in details(found.values()).caption
+    )
 
 
 def test_a_planned_corpus_without_runs_counts(runs):
