@@ -36,9 +36,15 @@ def depths(report: Report) -> dict[Key, Depth]:
     for cell in report.cells:
         read = {layer for run in cell.runs for mix in run.mix.values() for layer in mix["layers"]}
         if len(read) == 1 and len(cell.runs) >= FEWEST:
-            by_row.setdefault(cell.row, {}).setdefault(read.pop(), cell)
+            layers, layer = by_row.setdefault(cell.row, {}), read.pop()
+            layers[layer] = larger(cell, layers.get(layer))
     several = {row: cells for row, cells in by_row.items() if len(cells) > 1}
     return {row: _depth(report, cells, len(several)) for row, cells in several.items()}
+
+
+def larger(cell: Cell, other: Cell | None) -> Cell:
+    """Return the cell with more runs, of two that read one layer: `top` and its number."""
+    return other if other and len(other.runs) >= len(cell.runs) else cell
 
 
 def _depth(report: Report, cells: dict[int, Cell], num_rows: int) -> Depth:

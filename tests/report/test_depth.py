@@ -10,6 +10,7 @@ from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.depth import depths
 from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
+from elmo_bench.report.plots.curves import _by_value
 from elmo_bench.report.significance import compare
 from elmo_bench.report.table import Cell, Report
 from elmo_bench.runs import MIX, collect
@@ -55,6 +56,17 @@ def test_tasks_that_differ_in_depth(made):
     assert by_task["sst5"][1:] == ["0 and 2", ""]
     assert "may be the best" in as_page([found], None, "")
     assert "Deeper than" in grid.caption
+
+
+def test_the_top_layer_by_its_name_and_by_its_number(made, tmp_path):
+    """The one with more runs stands for the layer, in the table and in the plot."""
+    made({("ner", 0, 0): 0.6, ("ner", "top", 2): 0.7})
+    for seed in range(10, 16):
+        result(tmp_path / f"two{seed}", 0.5, seed, elmo_mix=2, more=of_layer(2))
+    found = report(collect([tmp_path]), ["task.name"], [MIX])
+    assert depths(found)["ner",].highest == 0
+    ((lines,),) = (by_line.values() for by_line in _by_value(found, MIX).values())
+    assert [len(lines[layer].runs) for layer in (0, 2)] == [5, 6]
 
 
 def test_another_encoder_has_other_layers(made):

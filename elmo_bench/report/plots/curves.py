@@ -13,6 +13,7 @@ from elmo_bench.runs import MIX, NOTHING, Key
 
 from .. import names
 from ..aggregate import after_epochs
+from ..depth import larger
 from ..grids import labels_of, titled
 from ..table import Cell, Report, order
 from . import style
@@ -78,7 +79,8 @@ def _by_value(report: Report, quantity: str) -> dict[Key, dict[Key, Cells]]:
             value = _value(cell, quantity, cell.key[report.keys.index(quantity)])
             if value is not None:
                 by_line = grouped[_without(quantity, report.rows, row)]
-                by_line[_without(quantity, report.columns, column)][value] = cell
+                line = by_line[_without(quantity, report.columns, column)]
+                line[value] = larger(cell, line.get(value))
     return {
         row: by_line
         for row, by_line in grouped.items()
