@@ -2,8 +2,8 @@
 # Trains the runs of one table of results/tables.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
 # TABLE is one of those in the `case` below, or all (without series and tuning, which need MINILM=FOLDER before `sh`). CORPORA="wikigold sst" before
-# `sh` limits it to some corpora (not tuning). Further arguments go to each command. SQuAD needs `python results/hold_out.py DIR` first. A second call
-# trains what is missing. A failed run does not stop the others; the tables count it.
+# `sh` limits it to some experiments (not tuning; those of CoLA, MRPC and RTE are `classify`). Further arguments go to each command. SQuAD needs
+# `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
 # The rows of `books` are runs of version 0.2, with which that biLM shipped; the archives keep them.
 set -u
 export OMP_NUM_THREADS=1  # another number of threads changes the last digits, and with them all figures
@@ -14,17 +14,20 @@ large="squad ontogum"                         # three rows: ten minutes to an ho
 few="wikigold ewt_propbank"                   # where settings are compared
 undecided="wikigold wnut17 sst"               # where "ELMo helps" was undecided with five seeds; five more were decided on 2026-11-24
 seeds=1,2,3,4,5
+folder=outputs/results
 
 each() { # "CORPUS ..." SETTINGS...
     corpora=$1
     shift
     for corpus in $corpora; do
         case " ${CORPORA:-$corpora} " in *" $corpus "*) ;; *) continue ;; esac
-        ${PYTHON:-python} run.py -m experiment="$corpus" seed=$seeds outputs_dir=outputs/results resume=true "$@" || failed=1
+        any=1
+        ${PYTHON:-python} run.py -m experiment="$corpus" seed=$seeds outputs_dir=$folder resume=true "$@" || failed=1
     done
 }
 
 tuned() { # ARGUMENTS...: SNLI with the best of as many draws for each side
+    any=1
     ${PYTHON:-python} run.py sweep=tune budget=16 experiment=snli seed=1 outputs_dir=outputs/tuning resume=true "$@" || failed=1
 }
 
@@ -68,7 +71,7 @@ train() { # TABLE ARGUMENTS...
         each "$few" encoder=wiki elmo.adapt=true "$@"
         each wikigold encoder=wiki finetune=full "$@" ;;
     series) # the second series, results/plan.md
-        seeds=11,12,13,14,15
+        seeds=11,12,13,14,15 folder=outputs/series
         sides each "wikigold_average sst_average snli" "$@"
         sides each ewt_propbank embed=words_chars "$@"
         sides each classify data=cola,mrpc,rte "$@"
@@ -80,4 +83,5 @@ train() { # TABLE ARGUMENTS...
 
 [ "$table" = all ] && table="encoders lead norm lambda places dropout fraction words head trained"
 for name in $table; do train "$name" "$@"; done
+[ "${any:-}" ] || { echo "CORPORA=${CORPORA:-}: $table has none of them" >&2; exit 2; }
 exit ${failed:-0}
