@@ -1,8 +1,10 @@
 """The notebooks of examples/ run, and the outputs that they show are those of today."""
 
 import ast
+import io
 import json
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,12 @@ def test_example(name, tmp_path, tmp_path_factory, monkeypatch):
     for cell in cells:
         if cell["cell_type"] != "code":
             continue
-        value = value_of("".join(cell["source"]), names)
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            value = value_of("".join(cell["source"]), names)
+        streams = [each for each in cell["outputs"] if each["output_type"] == "stream"]
+        for stream in (each for each in streams if each["name"] == "stdout"):
+            assert words("".join(stream["text"])) == words(printed.getvalue())
         results = [each for each in cell["outputs"] if each["output_type"] == "execute_result"]
         assert bool(results) == (value is not None)
         for result in results:

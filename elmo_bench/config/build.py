@@ -149,8 +149,9 @@ def store(
     leaves out, or compute them into the memory of `device`, where the encoder runs; None if it
     should run on each batch.
     """
-    if "limit_train_batches" in cfg.trainer or not is_stored(cfg.store.mode, elmo):
-        return None  # trainer=smoke reads little
+    is_smoke = isinstance(cfg.trainer.get("limit_train_batches"), int)  # which reads little
+    if is_smoke or not is_stored(cfg.store.mode, elmo):
+        return None
     of_what = elmo.encoder, data.all_sentences, elmo.chosen
     how = {"dtype": cfg.store.dtype, "max_bytes": max_bytes(cfg)}
     if cfg.store.mode == "memory":

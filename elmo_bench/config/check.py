@@ -23,7 +23,7 @@ from elmo_bench.files import listed
 from elmo_bench.runs import below, is_baseline, leaves, reads_apart
 
 from .advice import MENDABLE, unknown_key, unknown_option
-from .inputs import choices, composition, earlier_run, overridden
+from .inputs import SPLITS, choices, composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
 from .types import arguments, misfits, shown
 
@@ -163,7 +163,9 @@ def _plain(cfg: DictConfig, *, has_task: bool = True) -> tuple[dict[str, Any], d
         content.run_dir = "."
     resolved: Any = OmegaConf.to_container(content, resolve=True)
     task = resolved.get("task") or {}
-    read = [(task.get("read") or {}).get(split) for split in ("train", "dev", "test")]
+    of_corpus = ((resolved.get("data") or {}).get("read") or {}).get(task.get("name"))
+    sides = [each for each in (task.get("read"), of_corpus) if isinstance(each, dict)]
+    read = [each.get(split) for each in sides for split in SPLITS]
     for options in (*read, (resolved.get("data") or {}).get("columns") if has_task else None):
         if isinstance(options, dict):
             options["_target_"] = f"{task['data']}.read"
@@ -299,6 +301,14 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
 def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the command line asks for in vain, since an experiment or a recipe decides it."""
     given = overridden(cfg)
+    for key, value in (config.get("task") or {}).get("elmo", {}).items():
+        if f"task.elmo.{key}" not in DEFAULTS and not isinstance(value, dict):
+            yield f"task.elmo.{key}={shown(value)} has no effect: set elmo.{key}"
+    trainer = _option(cfg, "trainer", given.get("trainer", ""))  # overfit also says how long
+    for key, value in leaves({part: trainer.get(part, {}) for part in ("fit", "elmo")}):
+        if (other := OmegaConf.select(cfg, key)) != value and key not in given:
+            said = f"trainer={given['trainer']} sets {key}={shown(value)}, but another option sets "
+            yield f"{said}{shown(other)}: add {key}={shown(value)}"
     for key in DEFAULTS.keys() & given.keys():
         if not _is_referenced(key, raw):
             yield f"{key} has no effect, since another option sets {DEFAULTS[key]}: set that"
@@ -313,6 +323,10 @@ def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator
 def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a corpus that is not of the task."""
     name, data = config["task"]["name"], config["data"]
+    read = (data.get("read") or {}).get(name) or {}
+    if not isinstance(read, dict) or {*read} - {*SPLITS} or str in map(type, read.values()):
+        said = f"data.read.{name}={shown(read)}, but options are of a split's file: "
+        yield f"{said}data.read.{name}.train.OPTION=VALUE, or of dev or test"
     if name not in (tasks := data.get("tasks") or [name]):
         said = f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
         yield f"{said}task={name}; data.tasks=[{name}] says that it is, too"
@@ -348,8 +362,8 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     if is_adadelta and config["finetune"]["name"] != "none" and "finetune.lr" not in given:
         said = f"finetune.lr={config['finetune']['lr']} is for Adam, but the task trains with "
         yield f"{said}Adadelta: add optimizer=adam, or finetune.lr=RATE"
-    if is_baseline(config) and not has_words:
-        yield "embed.word_dim=0 without an encoder: the task has no input; set one of them"
+    if not has_words and (is_baseline(config) or "input" not in config["elmo"]["at"]):
+        yield "embed.word_dim=0 without an encoder at the input: the task has no input; set one"
     yield from _of_joint(config)
     # Lightning looks for it only after the first epoch; `LABEL/METRIC` is of a label.
     monitor, figures = task["monitor"], _figures(task["metric"])

@@ -10,8 +10,9 @@ from elmo_bench.encoders import Encoder
 from elmo_bench.files.download import check_online
 
 from .inputs import instantiate, located, made
+from .types import arguments
 
-ABOUT = ("name", "dir")  # settings of an encoder that its constructor does not take
+ABOUT = ("name", "dir")  # settings of an encoder that our constructors do not take
 
 
 def encoder(cfg: DictConfig) -> Any:
@@ -28,15 +29,18 @@ def encoder(cfg: DictConfig) -> Any:
 
 
 def encoder_or_none(cfg: DictConfig) -> Encoder | None:
-    """Build the encoder from `cfg.encoder`, less `ABOUT`; None, the baseline, without a target."""
+    """Build the encoder from `cfg.encoder`; None, the baseline, without a target."""
     if "_target_" not in cfg.encoder:
         return None
     settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
     if (model := settings.get("model")) and not Path(model).expanduser().is_dir():
+        if str(model).startswith(("/", "~", ".")):
+            raise FileNotFoundError(f"encoder.model={model}: no such folder")
         check_online(f"encoder.model={model}")
     if isinstance(vectors := settings.get("vectors"), str):
         settings["vectors"] = located(vectors, cfg)
-    built = instantiate({key: value for key, value in settings.items() if key not in ABOUT})
+    unread = {*ABOUT} - {*arguments(settings["_target_"])}  # a user's class may have a `dir`
+    built = instantiate({key: value for key, value in settings.items() if key not in unread})
     if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
         raise ValueError(
             f"encoder={cfg.encoder.name}: {cfg.encoder._target_} returned a "

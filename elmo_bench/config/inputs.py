@@ -61,6 +61,11 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     paths = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
     if isinstance(vectors := paths["encoder.vectors"], str):
         paths["encoder.vectors"] = located(vectors, cfg)
+    if not cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench."):  # a user's
+        own = {key: each for key, each in cfg.encoder.items() if isinstance(each, str)}
+        paths = {
+            f"encoder.{key}": own[key] for key in own if key not in ("name", "_target_")
+        } | paths
     for name, path in [*paths.items()]:  # a user's own encoder may read a folder
         if path and (folder := Path(path).expanduser()).is_dir():
             paths |= {f"{name}/{file.relative_to(folder)}": file for file in folder.rglob("*")}

@@ -14,6 +14,7 @@ from elmo_bench import CONF
 from . import inputs
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")
+ABOUT = ("option", "origin", "note")  # of a corpus: texts that no job reads
 DEPTH, NODES = 20, 10_000  # limits of a config
 TASK = {  # types of values: our modules, and parts of file names
     "data": (r"tasks(\.\w+)+", "module of tasks.*"),
@@ -90,7 +91,7 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
         )
     data.pop("defaults", None)
     for key, value in stored.items():
-        is_setting = isinstance(value, str | int | float) and key not in ("option", "origin")
+        is_setting = isinstance(value, str | int | float) and key not in ABOUT
         if not is_setting or data.get(key) == value:
             continue
         is_number = key in data and {type(value), type(data[key])} <= {int, float, type(None)}
@@ -104,5 +105,9 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
         if file := given["files"].get(split) or files.get(split, data["files"].get(split)):
             data["files"][split] = str(local_path(file, source))
     columns, read = data.get("columns") or {}, stored.get("columns") or {}
+    for key in read.keys() - columns.keys():
+        if read[key] is not None:
+            said = f"{source} was trained with data={name} data.columns.{key}={read[key]}"
+            raise ValueError(f"{said}: {advice}")
     data |= {"columns": {key: read.get(key, value) for key, value in columns.items()}}
     return OmegaConf.create(data)

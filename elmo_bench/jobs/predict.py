@@ -90,5 +90,5 @@ def _check_text(path: Path, records: Records, *, is_pair: bool) -> None:
         raise ValueError(
             f"input={path} has one word per line, in columns, but job=predict reads text with one "
             "example per line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "
-            "job=evaluate data.files.test=FILE"
+            "job=evaluate data=files data.files.test=FILE"
         )

@@ -69,8 +69,9 @@ class LengthBatches(Sampler[list[int]]):
         noise = [rng.uniform(1 - spread, 1 + spread) for _ in self.lengths]
         order = iter(sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k]))
         batches = [list(itertools.islice(order, size)) for size in self.sizes]
+        # Also what is scored: `trainer.limit_val_batches` takes the first ones.
+        (rng if shuffled else random.Random(0)).shuffle(batches)
         if shuffled:
-            rng.shuffle(batches)
             batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
         left = batches[self.rank :: self.world][self.seen :]
         # Count an epoch at its first batch: a loader with workers makes two iterators and uses one.

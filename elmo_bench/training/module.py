@@ -171,6 +171,9 @@ class TaskModule(pl.LightningModule):
     def _log_metric(self, split: str) -> None:
         values = self.metrics[split].compute()
         figures = {f"{split}/{name}": one.float().to(self.device) for name, one in values.items()}
+        if split == "dev" and self.monitor not in figures:  # a label that dev lacks
+            asked, names = self.monitor.removeprefix("dev/"), ", ".join(values)
+            raise ValueError(f"task.monitor={asked}, but dev has only {names}")
         if self.monitor in figures and not figures[self.monitor].isfinite():
             raise FloatingPointError(
                 f"{self.monitor} is {figures[self.monitor].item()}, so no epoch is the best: the "

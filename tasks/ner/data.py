@@ -88,10 +88,22 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
             if not annotated or any(sentence.entities for sentence in sentences):
                 yield from sentences
         return
-    for rows in read_blocks(path):
+    for number, rows in enumerate(read_blocks(path)):
+        if not number:
+            _check_order(path, rows)
         words, tags = _words(path, rows), [row.columns[-1] for row in rows]
         source, document = f"{path}:{rows[0].line}", rows[0].document
         yield Example(words, tuple(tags_to_spans(tags)), source, document)
+
+
+def _check_order(path: Path, rows: Sequence[Row]) -> None:
+    """Raise ValueError if the first column numbers the words."""
+    firsts, numbers = [row.columns[0] for row in rows], [*map(str, range(1, len(rows) + 1))]
+    if len(rows) > 1 and len(rows[0].columns) > 2 and firsts == numbers:
+        raise ValueError(
+            f"{path}:{rows[0].line}: column 1 numbers the words, but it must have the words; "
+            "`cut -f2,3 FILE` keeps the second and the third column, say"
+        )
 
 
 def _of_conll2012(path: Path) -> Iterator[Example]:

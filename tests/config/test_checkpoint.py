@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from elmo_bench.config import inputs, trusted
 from elmo_bench.config.checkpoint import extend, restore
@@ -237,6 +238,17 @@ def test_the_folder_of_a_transformer_that_has_moved(entities, tmp_path):
 def test_the_share_of_a_corpus_that_was_dev_is_a_number_of_its_run():
     stored = {"option": "files", "held_out": 0.2, "files": {"train": "a.tsv"}}
     assert trusted.corpus(composed(), stored, "a run").held_out == 0.2
+
+
+@pytest.mark.parametrize("name", ["trec", "cola"])
+def test_a_corpus_of_ours_is_known_again(name):
+    """Also with a note that names its share of dev; its columns cannot be another's."""
+    cfg = composed("task=classify", f"data={name}")
+    stored = OmegaConf.to_container(cfg.data, resolve=True) | {"option": name}
+    assert trusted.corpus(composed(), stored, "a run").columns == cfg.data.columns
+    stored["columns"]["id"] = 3
+    with pytest.raises(ValueError, match=f"data={name} data.columns.id=3: give data=NAME"):
+        trusted.corpus(composed(), stored, "a run")
 
 
 LACKS = "not a checkpoint of elmo-bench, such as a best.ckpt of job=train"

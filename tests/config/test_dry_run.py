@@ -73,6 +73,8 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         (f"{FILES}{{d}}/empty.txt", "empty.txt: the file is empty"),
         (f"{FILES}{{d}}/dev.conll vocab.vectors={{d}}/train.conll", "train.conll"),
         ("data.size=2 elmo.mix=[7] encoder=mini", "elmo.mix"),
+        ("data.size=2 encoder=transformer encoder.model={d}/brt", "model={d}/brt: no such folder"),
+        ("data.size=2 encoder=files encoder.dir={d}", "{d}: there is no *options.json in it"),
         (
             "data.size=2 encoder=mini store.mode=memory store.max_bytes=1000",
             "store.mode=memory: the layers of this data would take",

@@ -16,7 +16,20 @@ WRONG = [
     # What passed in silence.
     ("seed=null", "seed=null, but it must be an integer"),
     ("elmo.at=[]", "elmo.at=[], but it must have at least 1 item"),
-    ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder"),
+    ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder at"),
+    ("embed=words embed.word_dim=0 elmo.at=[output]", "embed.word_dim=0 without an encoder at"),
+    ("+task.elmo.mix=top", "task.elmo.mix=top has no effect: set elmo.mix"),
+    (
+        "experiment=wikigold trainer=overfit",
+        "trainer=overfit sets fit.patience=500, but another option sets 10: add fit.patience=500",
+    ),
+    ("+data.read.ner.annotated=true", "data.read.ner={annotated:true}, but options are of a split"),
+    (
+        "+data.read.ner.train.annotated=yes",
+        "data.read.ner.train.annotated=yes, but it must be true or false",
+    ),
+    ("+data.read.ner.dev.anotated=true", "data.read.ner.dev.anotated=true, but the arguments"),
+    ("+trainer.limit_val_batches=0", "trainer.limit_val_batches=0, but it must be greater than"),
     ("embed.word_dim=0 vocab.vectors=a", "embed.word_dim=0 with vocab.vectors: vocab.vectors=null"),
     (
         "experiment=wikigold task.patience=2",
@@ -120,12 +133,14 @@ def test_a_value_that_others_repeat_is_named_once():
         ["optimizer=adamw", "task.optimizer.betas=[0.9,0.99]", "trainer.precision=bf16-mixed"],
         ["+trainer.limit_train_batches=0.5", "vocab.vectors=[a,b]", "elmo.norm=word"],
         ["task=squad", "embed=words", "rnn=bilstm", "finetune=full", "finetune.lr=0"],
-        ["trainer.precision=bf16", "trainer.devices=[0,1]", "+trainer.limit_val_batches=0"],
+        ["trainer.precision=bf16", "trainer.devices=[0,1]", "+trainer.limit_val_batches=1"],
         ["trainer.precision=16", "trainer.devices=[0]", "data.name=2003", "recipe='finetune_bert'"],
         ["recipe=[finetune_bert,sample_ner]", "trainer.gradient_clip_val=0"],
         ["experiment=bert/ner", "task.optimizer.lr=3e-5", "fit.max_epochs=2"],
         ["embed.word_dim=${rnn.hidden_size}"],
         ["task.patience=2", "optimizer=adadelta", "task.elmo.dropout=0.1"],
+        ["trainer=overfit", "fit.patience=9"],
+        ["+data.read.ner.train.annotated=true", "+trainer.limit_test_batches=0.5"],
         ["experiment=squad", "optimizer=adadelta", "task.optimizer.lr=0.5"],
         ["task=snli", "head=pooled", "task.elmo.model.attention_dropout=0.3"],  # of another head
         ["task=squad", "data=squad1", "finetune=full", "optimizer=adam"],

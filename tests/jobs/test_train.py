@@ -345,6 +345,11 @@ def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):
         train(tiny("data=conll2003", f"data_dir={tmp_path}"))
 
 
+def test_a_label_that_dev_lacks_is_no_monitor(tiny):
+    with pytest.raises(ValueError, match=r"task.monitor=XYZ/f1, but dev has only .*/f1"):
+        train(tiny("encoder=none", "task.monitor=XYZ/f1", "task.monitor_title=F1 of XYZ"))
+
+
 def test_vectors_that_know_no_word(tiny, tmp_path):
     (tmp_path / "v.txt").write_text("qqq 1 2\n")
     with pytest.raises(ValueError, match=r"vocab.vectors=.*it has no vector for any word"):

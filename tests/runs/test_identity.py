@@ -169,6 +169,8 @@ def test_an_encoder_of_ones_own_may_call_anything_its_weights(identity, tmp_path
     cfg = composed("data=sample", *own, f"encoder.weights={tmp_path}")
     found = encoder_files(cfg)
     assert found == {"encoder.weights/in/scale.txt": tmp_path / "in" / "scale.txt"}
+    cfg = composed("data=sample", *own, f"+encoder.path={tmp_path}/in/scale.txt")
+    assert encoder_files(cfg) == {"encoder.path": tmp_path / "in" / "scale.txt"}
 
 
 def test_contents_of_files_count_and_not_their_names(identity, tmp_path):

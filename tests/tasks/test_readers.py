@@ -57,6 +57,7 @@ WRONG = [
     ("squad", None, "[]", "", r"'\[\]', but this file must contain a JSON object"),
     ("squad", '"data"', '"date"', "", r"expected an object with 'data', but got \{'date'"),
     ("squad", None, '{"data": 3}', "", "'data' must be a list, but it is 3"),
+    ("ner", None, "1 Anna B-PER\n2 left O\n", ":1", "column 1 numbers the words"),
     ("squad", "paragraphs", "p", r": data\[0\]", "expected an object with 'paragraphs'"),
     ("squad", "context", "c", r": data\[0\].paragraphs\[0\]", "expected an object with 'context'"),
     ("squad", '"id"', '"ID"', r": data\[0\].paragraphs\[0\].qas\[0\]", "an object with 'id'"),

@@ -48,8 +48,8 @@ def in_folder(path: str | Path | None, kind: str) -> str | None:
     """Return the "options" or "weights" of the biLM in a folder: `*options.json`,
     `*weights.safetensors`, `.hdf5` or `.h5`.
 
-    Returns None without a folder, or if it has no such file. Raises FileNotFoundError if the folder
-    does not exist, and ValueError if it has several such files.
+    Returns None without a folder. Raises FileNotFoundError if the folder does not exist or has no
+    such file, and ValueError if it has several.
     """
     if path is None:
         return None
@@ -63,7 +63,10 @@ def in_folder(path: str | Path | None, kind: str) -> str | None:
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise ValueError(f"encoder.dir={path} has {names}: choose one with encoder.{kind}=FILE")
-    return str(files[0]) if files else None
+    if not files:
+        endings = " or ".join(f"*{kind}{suffix}" for suffix in suffixes)
+        raise FileNotFoundError(f"encoder.dir={path}: there is no {endings} in it")
+    return str(files[0])
 
 
 def load(
