@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
 from elmo_bench.config.check import check, expand_home
-from elmo_bench.config.inputs import as_run, quoted
+from elmo_bench.config.inputs import as_run, earlier_run, quoted
 from elmo_bench.files import write_json, write_text
 from elmo_bench.report import SETTINGS, Tables, as_list, build_tables
 from elmo_bench.runs import (
@@ -67,8 +67,9 @@ def train(*settings: str) -> Run:
     """Train a model and score its best epoch on dev and test, as `python run.py SETTING ...` does.
 
     Args:
-        settings: As on the command line. The run gets a new folder below `outputs`. In
-            `run_dir=FOLDER` it replaces an earlier run or, with `resume=true`, continues it.
+        settings: As on the command line. The run gets a new folder below `outputs`; with
+            `resume=true`, an earlier run of these settings ends or is continued. In
+            `run_dir=FOLDER` it replaces or, with `resume=true`, continues the run there.
 
     Returns:
         The finished run. Its `metrics` are fractions of 1; its `mix` has the weights of the layers
@@ -86,6 +87,8 @@ def train(*settings: str) -> Run:
     """
     from elmo_bench.jobs.train import train as job  # imports torch
 
+    if (name := compose(*settings).job.name) != "train":
+        raise ValueError(f"job={name}: train runs job=train; others run on the command line")
     with _command(settings) as cfg, _model_job(cfg), leaves_error(cfg.run_dir):
         overrides = Path(cfg.run_dir, OVERRIDES)  # the run's command, for reports
         overrides.parent.mkdir(parents=True, exist_ok=True)
@@ -207,6 +210,8 @@ def _command(settings: Sequence[str]) -> Iterator[DictConfig]:
                 "does; in Python, write a loop"
             )
         expand_home(whole)
+        if folder := earlier_run(whole):
+            whole.hydra.run.dir = str(folder)
         with as_run(whole) as cfg:
             yield cfg
     finally:

@@ -16,20 +16,16 @@ from elmo_bench.report.comparison import Comparison, Correction, compared, famil
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
 from elmo_bench.report.names import name, task_titles
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test, reach
-from elmo_bench.report.table import grouped, is_measured, order
+from elmo_bench.report.table import grouped, is_measured, order, unlike
 from elmo_bench.report.writers import Grid
 from elmo_bench.runs import (
-    WITHIN,
     Key,
     Run,
-    below,
     check_files,
     distinguishing,
     full_keys,
-    varies,
     where,
 )
-from elmo_bench.runs.query import drawn
 
 log = logging.getLogger(__name__)
 CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
@@ -189,17 +185,8 @@ def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key,
 
 
 def _differences(claim: Claim, ours: Sequence[Run], theirs: Sequence[Run]) -> Iterator[str]:
-    """Yield notes: both sides were tuned with as many draws, or they differ in settings that the
-    claim does not name.
-    """
-    runs, expected = [*ours, *theirs], (*WITHIN, *claim.compared_keys)
-    keys = {key for run in runs for key in run.acting if not below(key, expected)}
-    budgets = {run.config.get("budget") if run.tune else None for run in runs}
-    if len(budgets) == 1 and None not in budgets:
-        yield f"each side with its own choice of {budgets.pop()} draws"
-        keys -= drawn(runs)
-    if more := [key for key in sorted(keys) if varies(runs, CORPUS, key)]:
-        yield f"the two sides differ in {', '.join(more)}, too"
+    """Yield notes on what differs between the two sides beside what the claim names."""
+    return unlike([*ours, *theirs], CORPUS, claim.compared_keys)
 
 
 def correction(

@@ -44,6 +44,8 @@ def test_train_predict_and_read(notebook, tmp_path_factory):
     mini = elmo_bench.train(*SMALL, "encoder=mini", "seed=2", cache)
     none = elmo_bench.train(*SMALL, "encoder=none", "run_dir='none\\'s, too'", cache)
     assert mini.folder.parents[1].name == "outputs"
+    again = elmo_bench.train(*SMALL, "encoder=mini", "seed=2", cache, "resume=true")
+    assert (again.folder, again.finished) == (mini.folder, mini.finished)
     assert sum(mini.mix["input"]["shares"]) == pytest.approx(1)
     assert (none.folder.name, none.mix) == ("none's, too", {})
     command = yaml.safe_load((none.folder / ".hydra" / "overrides.yaml").read_text())
@@ -85,6 +87,8 @@ def test_train_predict_and_read(notebook, tmp_path_factory):
 def test_wrong_settings(notebook):
     with pytest.raises(ValueError, match=r"^fit.max_epochs=0, but .*\nelmo.mix=best, but "):
         elmo_bench.train("elmo.mix=best", "fit.max_epochs=0")
+    with pytest.raises(ValueError, match=r"^job=pretrain: train runs job=train"):
+        elmo_bench.train("job=pretrain", "text=sample", "out=here")
     with pytest.raises(ValueError, match=r"^sweep=layers: a sweep .* write a loop"):
         elmo_bench.train("sweep=layers")
     assert HydraConfig.get().job.name == "mine"

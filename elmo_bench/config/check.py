@@ -347,6 +347,13 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     if config["elmo"]["adapt"] and job in ("embed", "perplexity", "probe"):
         said = "elmo.adapt=true requires a run with a task, whose log names the folder of the "
         yield f"{said}adapted biLM: encoder=files encoder.dir=FOLDER reads it"
+    if job == "pretrain":
+        devices = config["trainer"]["devices"]
+        if (len(devices) if isinstance(devices, list) else devices) not in ("auto", 1):
+            yield f"trainer.devices={shown(devices)}, but job=pretrain uses one: trainer.devices=1"
+        unread = ("encoder", "fit", "optimizer", "schedule", "trainer.precision")
+        for key in (each for each in given if below(each, unread)):
+            yield f"{key} is not read by job=pretrain, which has bilm, bilm_optimizer and pretrain"
     if job != "train":
         return
     yield from _of_corpus(config)

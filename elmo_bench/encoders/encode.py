@@ -78,7 +78,8 @@ def encode(
 
     Returns:
         A tensor (layers, words, width) for each sentence, in order, on the encoder's device and
-        without gradients. It does not depend on the other sentences.
+        without gradients. It does not depend on the other sentences. On a GPU, a biLM's
+        convolutions are rounded (TF32) unless `torch.backends.cudnn.allow_tf32 = False`.
 
     Raises:
         ValueError: The encoder lacks one of the layers, or a sentence is not a list of words.

@@ -65,6 +65,7 @@ def check(cfg: DictConfig) -> tuple[Any, tuple[int, str, str]]:
         raise ValueError(f"output={output}, but it must end in {', '.join(HDF5)}")
     check_output("output", output, {"input": cfg.input}, is_vectors)
     surveyed = survey(cfg.input)
+    torch.manual_seed(cfg.seed)  # of the weights of encoder.pretrained=false
     return encoders.encoder(cfg), surveyed
 
 

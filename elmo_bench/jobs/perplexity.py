@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 
 from elmo_bench.config import encoders, hardware
 from elmo_bench.lm import LanguageModel, load_language_model
+from elmo_bench.lm.corpus import UNKNOWN
 from elmo_bench.report.result import print_line
 from elmo_bench.text import read_sentences
 
@@ -26,7 +27,7 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     if len(figures) > 1:
         figures["mean"] = geometric_mean(figures.values())
     words = [word for sentence in sentences for word in sentence]
-    unknown = sum(word not in model.numbers for word in words)
+    unknown = sum(model.number(word) == model.number(UNKNOWN) for word in words)
     figures |= {"tokens": len(words), "sentences": len(sentences)}
     figures["unknown"] = unknown / max(len(words), 1)
     print_line(json.dumps(figures))

@@ -58,9 +58,10 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
 def check(cfg: DictConfig) -> None:
     """Raise what the job raises before it trains: of its output folder and of the whole text."""
     _check_folder(Path(cfg.out))
-    for split in ("dev", "train"):
-        for _ in watched(sentences(cfg, split), f"text.files.{split}, sentences"):
-            pass
+    for _ in watched(sentences(cfg, "dev"), "text.files.dev, sentences"):
+        pass
+    corpus = Corpus(watched(sentences(cfg, "train"), "text.files.train, sentences"))
+    corpus.num_windows(batch_size=cfg.pretrain.batch_size, unroll=cfg.pretrain.unroll)
 
 
 def _check_folder(out: Path) -> None:
@@ -215,8 +216,9 @@ def write_card(cfg: DictConfig, run: _Run) -> None:
     rows["text"] = f"{cfg.text.name}: {rows['text']}"
     if run.dev:
         rows["perplexity on dev text"] = (
-            f"{run.best:.2f} (geometric mean of its directions; full softmax; zero state at each "
-            "sentence; all unknown words count as one word)"
+            f"{run.best:.2f} (its first {len(run.dev):,} sentences; geometric mean of the "
+            "directions; full softmax; zero state at each sentence; all unknown words count as "
+            "one word)"
         )
     kind = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
     table = "\n".join(f"| {key} | {escape.markdown(value)} |" for key, value in rows.items())

@@ -38,7 +38,7 @@ def as_page(reports: Sequence[Report], title: str | None = None, command: str = 
     chapters.append(("How this was made", [("", about)]))
     lead = (
         f"{counted_noun(len(runs_of(reports)), 'run')} of models that were trained alike "
-        "in everything but what the tables name."
+        "in everything but what the tables and the notes name."
     )
     style = STYLE.read_text(encoding="utf-8")
     return as_html("page", GENERATOR, title or compared(reports), lead, chapters, style) + "\n"

@@ -9,9 +9,10 @@ from elmo_bench import COMMAND
 from elmo_bench.files import counted_noun, duration, listed
 from elmo_bench.runs import OVERRIDES, SHORT, Run, below, key_of, overrides, portable_overrides
 
-from .names import metric_title, task_titles
+from .names import metric_title, name, task_titles
 from .significance import FEWEST, LEVEL
 from .table import Report, comparisons_of, grouped, software
+from .tuning import sides
 from .writers import Grid
 
 TUNING = ("sweep", "budget", "seeds", "tune")  # keys with which a command would draw once more
@@ -59,13 +60,23 @@ def _tuning(reports: Sequence[Report]) -> str:
     draws = {draw.folder: draw for report in reports for draw in report.draws}
     if not draws:
         return ""
-    sides = [grouped(report.draws, report.rows, report.columns) for report in reports]
-    numbers = sorted({len(side) for each in sides for side in each.values()})
+    groups = [grouped(report.draws, report.rows, report.columns) for report in reports]
+    numbers = sorted({len(side) for each in groups for side in each.values()})
     seconds = sum(draw.seconds.get("total", 0) for draw in draws.values())
+    places = [(each.keys, cell) for each in reports for cell in each.cells]
+    tuned = {(*row, *column) for group in groups for row, column in group}
+    which = dict.fromkeys(name(keys, cell.key) for keys, cell in places if cell.key in tuned)
+    is_each = all(cell.key in tuned for _, cell in places)
+    begin = (
+        "The settings of each side"
+        if is_each
+        else f"Only {'; '.join(which)} was tuned: its settings"
+    )
+    curves = "; tuning curves have simultaneous bands (Lourie et al. 2024)"
     return (
-        f" The settings of each side are the best on dev of {listed(map(str, numbers))} random "
-        f"draws, each trained with one seed ({len(draws):,} draws in all, {duration(seconds)}); "
-        "tuning curves have simultaneous bands (Lourie et al. 2024)."
+        f" {begin} are the best on dev of {listed(map(str, numbers))} random draws, each trained "
+        f"with one seed ({len(draws):,} draws in all, {duration(seconds)})"
+        f"{curves * any(map(sides, reports))}."
     )
 
 
@@ -101,12 +112,12 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
     """Return the hash of each file that the runs read, behind its corpus or component."""
     lines = dict[str, None]()  # an ordered set
     for run in runs:
-        for name, digest in run.inputs.items():
-            group, _, file = name.partition(".")
+        for key, digest in run.inputs.items():
+            group, _, file = key.partition(".")
             trained_on, scored_on = CORPORA
             is_scored = file == run.settings.get("split", file)  # job=evaluate reads a split
-            key = scored_on if is_scored else trained_on
-            owner = run.settings.get(key, group) if group == "data" else group
+            corpus = scored_on if is_scored else trained_on
+            owner = run.settings.get(corpus, group) if group == "data" else group
             lines[f"{owner}: {file} {digest[:SHORT]}"] = None
     return [*lines]
 

@@ -11,6 +11,7 @@ from .grids import titled
 from .names import name, task_titles
 from .table import MIXED, Cell, Report, is_measured, report
 
+CORPORA = ("data.name",)  # job=evaluate may score a chosen run on another
 ELMO = ("elmo.", "finetune.")  # prefixes of the settings that are selected on dev
 
 
@@ -35,7 +36,8 @@ def select(
     candidates = [cell for cells in alternatives for cell in cells]
     best = [max(cells, key=lambda cell: cell.mean) for cells in alternatives]
     chosen = [*(cell for cell in on_dev.cells if cell not in candidates), *best]
-    runs = [run for cell in chosen for run in cell.runs]
+    of_chosen = {(cell.key, *values(cell.runs[0], CORPORA)) for cell in chosen}
+    runs = [run for run in runs if (values(run, on_dev.keys), *values(run, CORPORA)) in of_chosen]
     measured = [run for run in runs if is_measured(run, "test")]
     reports = [replace(on_dev, title=titled(title, "compared on dev"))]
     if measured:

@@ -1,8 +1,9 @@
 """Runs by config keys in rows and columns: means over seeds, and differences to a baseline."""
 
+import re
 import statistics
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,16 +12,22 @@ from elmo_bench.runs import (
     ENCODER,
     MIX,
     NOTHING,
+    WITHIN,
     Key,
     Run,
+    below,
     check_files,
     distinguishing,
     equal,
     full_keys,
     overlap_lines,
+    short,
     text,
     values,
+    varies,
 )
+from elmo_bench.runs.query import drawn
+from elmo_bench.runs.read import INPUTS
 
 from .comparison import (
     SPLITS,
@@ -40,6 +47,7 @@ RANKS: dict[Hashable, int] = {NOTHING: 0, "none": 1, "top": 3, "all": 5}  # numb
 NO_BASELINE = "no baseline run in this row; move the keys that differ from `rows` to `columns`"
 APART = "the texts of an example are read apart, and by others in one sequence"
 MIXED = "runs of different code"
+MOST = 8  # a note names up to so many settings
 NAMED = 3  # a note names up to so many cells, and counts the others
 
 
@@ -173,6 +181,7 @@ def report(
         other = "; split=dev reports dev" if split == "test" else "; job=evaluate does so"
         raise ValueError(f"split={split}: none of {len(runs)} runs was evaluated on it{other}")
     rows, columns = _keys(measured, rows, columns)
+    _check_choices(measured, [*rows, *columns])
     groups = grouped(measured, rows, columns)
     if baseline is not None:
         baseline = _column(baseline, {column for _, column in groups}, columns)
@@ -184,8 +193,35 @@ def report(
         notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {split}")
     if len({(run.commit or "", *sorted(run.versions.items())) for run in whole.runs}) > 1:
         notes.append(f"{MIXED}: {software(whole.runs)}")
-    notes += _overlaps(whole)
+    notes += [*_unlike(whole), *_overlaps(whole)]
     return corrected([replace(whole, cells=cells, notes=notes)])[0]
+
+
+def _unlike(report: Report) -> Iterator[str]:
+    """Yield notes on what differs within a row beside the keys of the columns."""
+    if report.baseline is not None:
+        named = [re.sub(r"\.(name|_target_)$", "", key) for key in report.columns]
+        parts = [key for key in report.columns if key in ("task.name", "data.name")]
+        inputs = [f"{INPUTS}{key}" for key in named]
+        yield from unlike(report.runs, [*report.rows, *parts], [*named, *inputs])
+
+
+def unlike(runs: Sequence[Run], rows: Sequence[str], named: Sequence[str]) -> Iterator[str]:
+    """Yield notes: all sides were tuned with as many draws, or in a row they differ in settings
+    that are not below a named key.
+    """
+    keys = {key for run in runs for key in run.acting if not below(key, (*WITHIN, *named))}
+    budgets = {run.config.get("budget") if run.tune else None for run in runs}
+    if len(budgets) == 1 and None not in budgets:
+        yield f"each side with its own choice of {budgets.pop()} draws"
+        keys -= drawn(runs)
+    read = [run for run in runs if not run.is_baseline]  # which has neither encoder nor mix
+    sides = {key: read if below(key, ("encoder", MIX)) else runs for key in keys}
+    more = [key for key in sorted(keys) if varies(sides[key], rows, key)]
+    shown = [key for key in more if not key.endswith("._partial_")]
+    if shown:
+        shown[MOST:] = [f"{len(shown) - MOST} more"] * (len(shown) > MOST)
+        yield f"the sides differ in {listed(shown)}, too"
 
 
 def _overlaps(report: Report) -> list[str]:
@@ -225,6 +261,20 @@ def _keys(
         )
     check_files(runs, [*rows, *columns])
     return rows, columns
+
+
+def _check_choices(runs: Sequence[Run], keys: Sequence[str]) -> None:
+    """Raise ValueError if runs of a cell have the settings of two choices of `sweep=tune`."""
+    choices: dict[Key, dict[Key, Run]] = defaultdict(dict)
+    for run in (run for run in runs if run.tune):
+        choices[values(run, keys)].setdefault(values(run, [*run.tune]), run)
+    for setting, several in choices.items():
+        if len(several) > 1:
+            folders = listed(short(run.folder) for run in several.values())
+            raise ValueError(
+                f"{name(keys, setting)}: {folders} have the settings of different draws of "
+                "sweep=tune: move those of the earlier choice away"
+            )
 
 
 def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:

@@ -136,7 +136,7 @@ def with_draws(report: Report, draws: Sequence[Run], runs: Sequence[Run]) -> Rep
     """Return the report with the draws of its sides, and notes on what makes these unequal; `runs`
     are all that the report is made of, also those that its cells leave out.
 
-    Raises ValueError for runs of an earlier choice, and for draws that were tuned twice.
+    Raises ValueError for draws that were tuned twice.
     """
     report = replace(report, draws=[*draws])
     return replace(report, notes=[*report.notes, *_notes(report, runs)])
@@ -165,11 +165,9 @@ def _notes(report: Report, runs: Sequence[Run]) -> Iterator[str]:
             cell = report.by_row[row][column]
             of_cell = (run for run in runs if values(run, report.keys) == cell.key)
             settings = {values(run, keys) for run in of_cell}
-            said = f"the settings of its best draw, number {side.best[0].trial}"
-            if settings - chosen and len(settings) > 1:
-                raise ValueError(f"{names[column]}: some runs lack {said}: move them away")
             if settings - chosen:
-                yield f"{names[column]}: its runs do not have {said}"
+                best = f"the settings of its best draw, number {side.best[0].trial}"
+                yield f"{names[column]}: its runs do not have {best}"
     every = grouped(report.draws, report.rows, report.columns).values()
     if more := sum(map(len, every)) - len(shown):
         yield f"not shown: {counted_noun(more, 'draw')} of rows without a tuned baseline or side"

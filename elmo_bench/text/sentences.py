@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from elmo_bench.files import parse_json
+from elmo_bench.files import find_files, parse_json
 
 from .lines import read_lines
 from .tokenize import tokenize
@@ -21,7 +21,8 @@ def text_files(pattern: str | Path) -> list[Path]:
     """
     path = Path(pattern).expanduser()
     if path.is_dir():
-        paths = [each for each in path.rglob("*") if "/." not in f"/{each.relative_to(path)}"]
+        found = find_files(path, "*")  # in linked folders, too
+        paths = [each for each in found if "/." not in f"/{each.relative_to(path)}"]
     else:
         paths = [*(root := Path(path.anchor)).glob(str(path.relative_to(root)))]
     files = [path] if path.is_file() else sorted(file for file in paths if file.is_file())

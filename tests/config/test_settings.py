@@ -23,6 +23,14 @@ WRONG = [
         "experiment=wikigold trainer=overfit",
         "trainer=overfit sets fit.patience=500, but another option sets 10: add fit.patience=500",
     ),
+    (
+        "job=pretrain text=sample out=a trainer.devices=2",
+        "trainer.devices=2, but job=pretrain uses",
+    ),
+    (
+        "job=pretrain text=sample out=a fit.max_epochs=3",
+        "fit.max_epochs is not read by job=pretrain",
+    ),
     ("+data.read.ner.annotated=true", "data.read.ner={annotated:true}, but options are of a split"),
     (
         "+data.read.ner.train.annotated=yes",

@@ -92,6 +92,15 @@ def test_one_vector_a_token(files, source, tmp_path, layers, take):
         np.testing.assert_allclose(found[str(number)], take(wanted), atol=1e-6)
 
 
+def test_random_weights_follow_from_the_seed(source, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        output = f"output={tmp_path}/{name}.h5"
+        embed("encoder=mini", "encoder.pretrained=false", f"seed={seed}", f"input={source}", output)
+    first, same, other = (read(tmp_path / f"{name}.h5")["0"] for name in "abc")
+    assert np.array_equal(first, same)
+    assert not np.array_equal(first, other)
+
+
 def test_vectors_that_half_precision_does_not_hold(tmp_path):
     (tmp_path / "vectors.txt").write_text("the 1 2\ndog 1e5 3\n")
     (tmp_path / "in.txt").write_text("the\nthe dog\n")

@@ -84,6 +84,8 @@ def test_word_by_word(folder, text):
         assert figures[name] == pytest.approx(math.exp(-np.mean(every)), rel=1e-4)
     assert figures["mean"] == pytest.approx(math.sqrt(figures["forward"] * figures["backward"]))
     assert (figures["tokens"], figures["sentences"], figures["unknown"]) == (14, 4, 2 / 14)
+    text.write_text(text.read_text() + "<UNK>\n")  # as a corpus may write it itself
+    assert measured(*files(folder), f"input={text}")["unknown"] == 3 / 15
 
 
 MISFITS = {

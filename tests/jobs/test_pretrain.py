@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_bench.jobs.pretrain import pretrain
+from elmo_bench.jobs.pretrain import check, pretrain
 from elmo_bench.lm import Trainer, load_language_model
 from tests.conftest import CONF, composed
 
@@ -246,6 +246,8 @@ def test_a_text_that_is_too_short(trained, text):
     said = "has 2 words in 1 sentences, too few for batch_size=4 x unroll=5"
     with pytest.raises(ValueError, match=said):
         trained()
+    with pytest.raises(ValueError, match=said):  # as --dry-run does
+        check(composed(*command(text.parent, text)))
 
 
 def test_a_state_that_is_none(trained, tmp_path):

@@ -11,6 +11,7 @@ from elmo_bench.report.depth import depths
 from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots.curves import _by_value
+from elmo_bench.report.significance import Test as Outcome
 from elmo_bench.report.significance import compare
 from elmo_bench.report.table import Cell, Report
 from elmo_bench.runs import MIX, collect
@@ -67,6 +68,16 @@ def test_the_top_layer_by_its_name_and_by_its_number(made, tmp_path):
     assert depths(found)["ner",].highest == 0
     ((lines,),) = (by_line.values() for by_line in _by_value(found, MIX).values())
     assert [len(lines[layer].runs) for layer in (0, 2)] == [5, 6]
+
+
+def test_the_level_is_shared_by_rows_and_layers(made, monkeypatch):
+    """Of two rows with four layers each: 5 % / 2 / 3, one-sided."""
+    found = made({(task, n, n): 0.5 for task in ("ner", "srl") for n in range(4)})
+    for p, number in ((0.016, 1), (0.017, 4)):
+        test = Outcome(0.0, (), p, (0.0, 0.0), EXAMPLES, EXAMPLES, (5, 5))
+        monkeypatch.setattr(depth, "compared", lambda *_, of=test: Comparison(0.0, None, of))
+        depths.cache_clear()
+        assert [len(row.candidates) for row in depths(found).values()] == [number, number]
 
 
 def test_another_encoder_has_other_layers(made):

@@ -586,6 +586,31 @@ def test_figures_and_examples_are_said(compared, tmp_path):
         assert "Test examples: conll2003 100; ontonotes5 30." in grid.caption
 
 
+def test_what_else_differs_between_the_columns_is_said(tmp_path):
+    """But not what belongs to an encoder, or to having none."""
+    for name, size in (("none", 50), ("mini", 50), ("books", 500)):
+        mix = "none" if name == "none" else "all"
+        result(tmp_path / name, 0.5, encoder_name=name, elmo_mix=mix, task_size=size)
+    runs = collect([tmp_path])
+    unlike = "the sides differ in task.size, too"
+    assert unlike in report(runs, ["task"], ["encoder"], baseline=("none",)).notes
+    assert unlike not in report(runs, ["task"], ["encoder"]).notes
+    alike = where(runs, {"encoder": "mini"}, with_baseline=True)
+    for columns in (["encoder"], ["elmo.mix"]):
+        notes = report(alike, ["task"], columns, baseline=("none",)).notes
+        assert not [note for note in notes if note.startswith("the sides")]
+
+
+def test_runs_on_other_files_are_not_compared(tmp_path):
+    """Though the column tells them apart."""
+    for name, digest in (("none", "a"), ("mini", "b")):
+        more = {"inputs": {"data.train": digest * 64}}
+        mix = "none" if name == "none" else "all"
+        result(tmp_path / name, 0.5, encoder_name=name, elmo_mix=mix, more=more)
+    with pytest.raises(ValueError, match=r"runs on other data cannot be compared"):
+        report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
+
+
 def test_two_metrics_are_not_compared(tmp_path):
     """A difference between F1 and recall is none of the models'."""
     for number, monitor in enumerate(("f1", "recall")):

@@ -48,6 +48,19 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
     )
 
 
+def test_a_test_file_that_came_later(tmp_path):
+    """`job=evaluate` leaves a run of its own; of another corpus it is none of this table."""
+    for mix in ("none", "all", "top"):
+        run(tmp_path / f"{mix}", mix, 1, metrics=["dev"])
+        run(tmp_path / f"{mix} on test", mix, 1, metrics=["test"])
+        other = tmp_path / f"{mix} on other" / "result.json"
+        run(other.parent, mix, 1, metrics=["test"])
+        other.write_text(other.read_text().replace('"sample"', '"other"'))
+    _, on_test = select(collect([tmp_path]), ["task"], ["elmo.mix"], baseline=("none",))
+    assert [cell.column for cell in on_test.cells] == [("none",), ("all",)]
+    assert [cell.runs[0].folder.name for cell in on_test.cells] == ["none on test", "all on test"]
+
+
 def test_settings_in_rows_are_selected_too(tmp_path):
     """As they are by default, beside a baseline in which they have no effect."""
     for mix in FIGURES:

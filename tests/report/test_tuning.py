@@ -15,6 +15,7 @@ from elmo_bench.jobs.archive import archive
 from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style, tuning
+from elmo_bench.report.provenance import methods
 from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, probability, side, verdict
 from elmo_bench.report.write import markdown
 
@@ -249,8 +250,24 @@ def test_runs_of_two_choices_are_not_averaged(tmp_path, seed):
     """Those of an earlier one, before more draws, have the same seeds."""
     sweep(tmp_path)
     run(tmp_path / "earlier", "mini", seed, None, 0.7, lr=0.005)
-    with pytest.raises(ValueError, match="mini: some runs lack the settings of its best draw"):
+    said = "ner, mini: .* have the settings of different draws of sweep=tune"
+    with pytest.raises(ValueError, match=said):
         compared(tmp_path)
+    for path in tmp_path.glob("*[0-9]"):  # also if no draws are left to compare them with
+        if "chosen" not in path.name:
+            path.rename(tmp_path.parent / f"{seed}{path.name}")
+    with pytest.raises(ValueError, match=said):
+        compared(tmp_path)
+
+
+def test_one_side_was_tuned(tmp_path):
+    sweep(tmp_path, {"mini": [0.7, 0.8]})
+    for seed in (2, 3):
+        run(tmp_path / f"none{seed}", "none", seed, None, 0.5, tune={})
+    found = compared(tmp_path)
+    said = "Only ner, mini was tuned: its settings are the best on dev of 2 random draws"
+    assert said in methods([found])
+    assert "tuning curves" not in methods([found])
 
 
 def test_a_side_that_was_tuned_twice(tmp_path):

@@ -273,6 +273,9 @@ def test_files_of_a_folder(tmp_path):
     assert text_files(tmp_path) == [tmp_path / name for name in ("a.txt", "b[1].txt", "c/d.txt")]
     assert text_files(tmp_path / "b[1].txt") == [tmp_path / "b[1].txt"]
     assert text_files(tmp_path / "a*") == [tmp_path / "a.txt"]
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "c").symlink_to(tmp_path / "c")
+    assert text_files(tmp_path / "linked") == [tmp_path / "linked" / "c" / "d.txt"]
 
 
 @pytest.mark.parametrize("piece", ['"', "[]", "“"])

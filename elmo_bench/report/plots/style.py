@@ -120,9 +120,10 @@ def short(text: str, width: int = 28) -> str:
 
 
 def percent_axis(axis: Axis) -> None:
-    """Let an axis of percentages not leave 0 to 100."""
+    """Move an axis of percentages, as long as it is, so that it does not leave 0 to 100."""
     (low, high), (least, most) = axis.get_view_interval(), axis.get_data_interval()
-    axis.set_view_interval(max(low, min(least, 0)), min(high, max(most, 100)), ignore=True)
+    move = max(0, min(least, 0) - low) or min(0, max(most, 100) - high)
+    axis.set_view_interval(low + move, high + move, ignore=True)
 
 
 def figure_title(report: Report, cells: Iterable[Cell], split: str = "") -> str:
