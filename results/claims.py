@@ -147,7 +147,7 @@ def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Ite
             raise ValueError(f"{key}: {error}") from error
         comparison = compared(ours[row], theirs[row], None, "test")
         untested = [f"no test, since {comparison.flaw[0]}"] if comparison.flaw else []
-        said = "; ".join([*untested, *_differences(claim, ours[row], theirs[row])])
+        said = "; ".join([*untested, *unlike(runs, CORPUS, claim.compared_keys)])
         yield Finding(claim, row, ours[row], theirs[row], comparison, said)
 
 
@@ -182,11 +182,6 @@ def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key,
             f"of them; the values are {dict(values)}"
         )
     return {row: group for (row, _), group in grouped(chosen, CORPUS).items()}
-
-
-def _differences(claim: Claim, ours: Sequence[Run], theirs: Sequence[Run]) -> Iterator[str]:
-    """Yield notes on what differs between the two sides beside what the claim names."""
-    return unlike([*ours, *theirs], CORPUS, claim.compared_keys)
 
 
 def correction(

@@ -324,7 +324,8 @@ def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a corpus that is not of the task."""
     name, data = config["task"]["name"], config["data"]
     read = (data.get("read") or {}).get(name) or {}
-    if not isinstance(read, dict) or {*read} - {*SPLITS} or str in map(type, read.values()):
+    splits = read if isinstance(read, dict) else {"": read}
+    if {*splits} - {*SPLITS} or not all(isinstance(each, dict | None) for each in splits.values()):
         said = f"data.read.{name}={shown(read)}, but options are of a split's file: "
         yield f"{said}data.read.{name}.train.OPTION=VALUE, or of dev or test"
     if name not in (tasks := data.get("tasks") or [name]):
