@@ -74,7 +74,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         (f"{FILES}{{d}}/dev.conll vocab.vectors={{d}}/train.conll", "train.conll"),
         ("data.size=2 elmo.mix=[7] encoder=mini", "elmo.mix"),
         ("data.size=2 encoder=transformer encoder.model={d}/brt", "model={d}/brt: no such folder"),
-        ("data.size=2 encoder=files encoder.dir={d}", "{d}: there is no *options.json in it"),
+        ("data.size=2 encoder=files encoder.dir={d}", "biLM, *options.json and *weights"),
         (
             "data.size=2 encoder=mini store.mode=memory store.max_bytes=1000",
             "store.mode=memory: the layers of this data would take",
@@ -146,7 +146,8 @@ def test_too_little_room_for_layers_is_said(folder):
         EMBED,
         "data.size=2 encoder=none logger=wandb",
         "job=score gold={d}/train.conll predicted={d}/train.conll",
-        "job=pretrain text=files text.files.train={d}/text.txt",
+        "job=pretrain text=files text.files.train={d}/text.txt pretrain.unroll=1 "
+        "pretrain.batch_size=2",
         "job=cache clear=all",
     ],
 )

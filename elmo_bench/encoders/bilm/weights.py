@@ -48,8 +48,8 @@ def in_folder(path: str | Path | None, kind: str) -> str | None:
     """Return the "options" or "weights" of the biLM in a folder: `*options.json`,
     `*weights.safetensors`, `.hdf5` or `.h5`.
 
-    Returns None without a folder. Raises FileNotFoundError if the folder does not exist or has no
-    such file, and ValueError if it has several.
+    Returns None without a folder, or if it has no such file. Raises FileNotFoundError if the folder
+    does not exist, and ValueError if it has several such files.
     """
     if path is None:
         return None
@@ -63,10 +63,7 @@ def in_folder(path: str | Path | None, kind: str) -> str | None:
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise ValueError(f"encoder.dir={path} has {names}: choose one with encoder.{kind}=FILE")
-    if not files:
-        endings = " or ".join(f"*{kind}{suffix}" for suffix in suffixes)
-        raise FileNotFoundError(f"encoder.dir={path}: there is no {endings} in it")
-    return str(files[0])
+    return str(files[0]) if files else None
 
 
 def load(
@@ -112,8 +109,9 @@ def _file(key: str, path: str | Path | None) -> Path:
     """Return a path. Raises ValueError for none, and FileNotFoundError if there is no such file."""
     if path is None:
         raise ValueError(
-            f"{key} is empty: give a folder with the files of a biLM, encoder=files "
-            "encoder.dir=FOLDER; encoder.pretrained=false needs no weights"
+            f"{key} is empty: give a folder with the files of a biLM, *options.json and *weights."
+            "safetensors (or .hdf5, .h5), encoder=files encoder.dir=FOLDER; "
+            "encoder.pretrained=false needs no weights"
         )
     if not (file := Path(path).expanduser()).is_file():
         raise FileNotFoundError(f"{key}={path}: no such file")
