@@ -87,9 +87,7 @@ def train(*settings: str) -> Run:
     """
     from elmo_bench.jobs.train import train as job  # imports torch
 
-    if (name := compose(*settings).job.name) != "train":
-        raise ValueError(f"job={name}: train runs job=train; others run on the command line")
-    with _command(settings) as cfg, _model_job(cfg), leaves_error(cfg.run_dir):
+    with _command(settings, "train") as cfg, _model_job(cfg), leaves_error(cfg.run_dir):
         overrides = Path(cfg.run_dir, OVERRIDES)  # the run's command, for reports
         overrides.parent.mkdir(parents=True, exist_ok=True)
         write_json(overrides, settings)  # JSON is YAML
@@ -196,14 +194,21 @@ def compare(runs: Paths = "outputs", **settings: Any) -> Tables:
 
 
 @contextmanager
-def _command(settings: Sequence[str]) -> Iterator[DictConfig]:
-    """The checked config of these settings; within, Hydra takes it for the one that runs."""
+def _command(settings: Sequence[str], job: str = "") -> Iterator[DictConfig]:
+    """The checked config of these settings; within, Hydra takes it for the one that runs.
+
+    Raises ValueError for a wrong setting, and for another job than `job`, if it is given.
+    """
     instances = Singleton._instances
     before = {kind: instances.pop(kind) for kind in GLOBALS if kind in instances}
     try:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             whole = hydra.compose("config", [*settings], return_hydra_config=True)
         check(whole)
+        if job and whole.job.name != job:
+            raise ValueError(
+                f"job={whole.job.name}: {job} runs job={job}; others run on the command line"
+            )
         if whole.hydra.mode == RunMode.MULTIRUN:
             raise ValueError(
                 f"{' '.join(settings)}: a sweep starts several runs, which only the command line "

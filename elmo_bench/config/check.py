@@ -163,8 +163,9 @@ def _plain(cfg: DictConfig, *, has_task: bool = True) -> tuple[dict[str, Any], d
         content.run_dir = "."
     resolved: Any = OmegaConf.to_container(content, resolve=True)
     task = resolved.get("task") or {}
-    of_corpus = ((resolved.get("data") or {}).get("read") or {}).get(task.get("name"))
-    sides = [each for each in (task.get("read"), of_corpus) if isinstance(each, dict)]
+    of_corpus = (resolved.get("data") or {}).get("read")
+    of_task = of_corpus.get(task.get("name")) if isinstance(of_corpus, dict) else None
+    sides = [each for each in (task.get("read"), of_task) if isinstance(each, dict)]
     read = [each.get(split) for each in sides for split in SPLITS]
     for options in (*read, (resolved.get("data") or {}).get("columns") if has_task else None):
         if isinstance(options, dict):
@@ -302,11 +303,13 @@ def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator
     """Yield what the command line asks for in vain, since an experiment or a recipe decides it."""
     given = overridden(cfg)
     for key, value in (config.get("task") or {}).get("elmo", {}).items():
-        if f"task.elmo.{key}" not in DEFAULTS and not isinstance(value, dict):
-            yield f"task.elmo.{key}={shown(value)} has no effect: set elmo.{key}"
-    trainer = _option(cfg, "trainer", given.get("trainer", ""))  # overfit also says how long
+        own = f"task.elmo.{key}"
+        if own not in DEFAULTS and not isinstance(value, dict) and not _is_referenced(own, raw):
+            yield f"{own}={shown(value)} has no effect: set elmo.{key}"
+    is_training = OmegaConf.select(cfg, "job.name") == "train"
+    trainer = _option(cfg, "trainer", given.get("trainer", "")) if is_training else {}
     for key, value in leaves({part: trainer.get(part, {}) for part in ("fit", "elmo")}):
-        if (other := OmegaConf.select(cfg, key)) != value and key not in given:
+        if (other := OmegaConf.select(cfg, key)) != value and not below(key, tuple(given)):
             said = f"trainer={given['trainer']} sets {key}={shown(value)}, but another option sets "
             yield f"{said}{shown(other)}: add {key}={shown(value)}"
     for key in DEFAULTS.keys() & given.keys():
@@ -324,10 +327,10 @@ def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a corpus that is not of the task."""
     name, data = config["task"]["name"], config["data"]
     read = (data.get("read") or {}).get(name) or {}
-    splits = read if isinstance(read, dict) else {"": read}
-    if {*splits} - {*SPLITS} or not all(isinstance(each, dict | None) for each in splits.values()):
-        said = f"data.read.{name}={shown(read)}, but options are of a split's file: "
-        yield f"{said}data.read.{name}.train.OPTION=VALUE, or of dev or test"
+    for split, options in (read if isinstance(read, dict) else {read: {}}).items():
+        if split not in SPLITS or not isinstance(options, dict | None):
+            said = f"data.read.{name}: {split} is none of its splits with options, such as "
+            yield f"{said}data.read.{name}.train.OPTION=VALUE"
     if name not in (tasks := data.get("tasks") or [name]):
         said = f"data={data.get('name')} is a corpus of task={' or task='.join(tasks)}, not of "
         yield f"{said}task={name}; data.tasks=[{name}] says that it is, too"
@@ -351,7 +354,7 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     if job == "pretrain":
         devices = config["trainer"]["devices"]
         if (len(devices) if isinstance(devices, list) else devices) not in ("auto", 1):
-            yield f"trainer.devices={shown(devices)}, but job=pretrain uses one: trainer.devices=1"
+            yield f"trainer.devices={shown(devices)}, but job=pretrain uses one"
         unread = ("encoder", "fit", "optimizer", "schedule", "trainer.precision")
         for key in (each for each in given if below(each, unread)):
             yield f"{key} is not read by job=pretrain, which has bilm, bilm_optimizer and pretrain"
@@ -371,7 +374,8 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
         said = f"finetune.lr={config['finetune']['lr']} is for Adam, but the task trains with "
         yield f"{said}Adadelta: add optimizer=adam, or finetune.lr=RATE"
     if not has_words and (is_baseline(config) or "input" not in config["elmo"]["at"]):
-        yield "embed.word_dim=0 without an encoder at the input: the task has no input; set one"
+        said = "embed.word_dim=0 without an encoder at the input: the task has no input; set "
+        yield f"{said}embed.word_dim or elmo.at=[input]"
     yield from _of_joint(config)
     # Lightning looks for it only after the first epoch; `LABEL/METRIC` is of a label.
     monitor, figures = task["monitor"], _figures(task["metric"])

@@ -6,7 +6,7 @@ Importing this is cheap: a sweep asks it for every run that it may leave out.
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,16 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import watched
 from elmo_bench.files.download import corpus as find
-from elmo_bench.runs import Overlap, finished, hash_files, identity_of, key_of, read_run, unfinished
+from elmo_bench.runs import (
+    Overlap,
+    finished,
+    hash_files,
+    identity_of,
+    key_of,
+    leaves,
+    read_run,
+    unfinished,
+)
 from elmo_bench.text import forms, read_vectors, texts_of
 from elmo_bench.text.overlap import in_text, in_training
 from elmo_bench.text.sentences import read_text, text_files
@@ -61,11 +70,8 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     paths = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
     if isinstance(vectors := paths["encoder.vectors"], str):
         paths["encoder.vectors"] = located(vectors, cfg)
-    if not cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench."):  # a user's
-        own = {key: each for key, each in cfg.encoder.items() if isinstance(each, str)}
-        paths = {
-            f"encoder.{key}": own[key] for key in own if key not in ("name", "_target_")
-        } | paths
+    if not cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench."):
+        paths = {f"encoder.{key}": path for key, path in _named_by_a_user(cfg)} | paths
     for name, path in [*paths.items()]:  # a user's own encoder may read a folder
         if path and (folder := Path(path).expanduser()).is_dir():
             paths |= {f"{name}/{file.relative_to(folder)}": file for file in folder.rglob("*")}
@@ -75,6 +81,21 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
             read = [file for file in files if file.suffix in MODEL_SUFFIXES]
             paths |= {f"encoder.{file.name}": file for file in read}
     return _present(paths)
+
+
+def _named_by_a_user(cfg: DictConfig) -> Iterator[tuple[str, Path]]:
+    """Yield the files, and the folders written with a /, that the settings of a user's encoder
+    name, at any depth; not those that a run writes.
+    """
+    cache = Path(cfg.cache_dir).expanduser().resolve()
+    settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
+    for key, value in leaves(settings):
+        for number, text in enumerate(value if isinstance(value, list) else [value]):
+            with suppress(OSError, RuntimeError, TypeError, ValueError):  # no path
+                path = Path(text).expanduser()
+                is_folder = path.is_dir() and "/" in text.rstrip("/")
+                if path.is_file() or (is_folder and path.resolve() not in (cache, *cache.parents)):
+                    yield f"{key}.{number}" if isinstance(value, list) else key, path
 
 
 def made(node: Any) -> Any:

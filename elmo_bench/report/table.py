@@ -27,7 +27,6 @@ from elmo_bench.runs import (
     varies,
 )
 from elmo_bench.runs.query import drawn
-from elmo_bench.runs.read import INPUTS
 
 from .comparison import (
     SPLITS,
@@ -47,6 +46,11 @@ RANKS: dict[Hashable, int] = {NOTHING: 0, "none": 1, "top": 3, "all": 5}  # numb
 NO_BASELINE = "no baseline run in this row; move the keys that differ from `rows` to `columns`"
 APART = "the texts of an example are read apart, and by others in one sequence"
 MIXED = "runs of different code"
+READ = {  # what follows from a column below these keys: files that a run reads, and their names
+    "data": ("inputs.data", "trained_on"),
+    "encoder": ("inputs.encoder", "encoder.dir", "encoder.options", "encoder.weights"),
+    "vocab.vectors": ("inputs.vocab",),
+}
 MOST = 8  # a note names up to so many settings
 NAMED = 3  # a note names up to so many cells, and counts the others
 
@@ -202,8 +206,9 @@ def _unlike(report: Report) -> Iterator[str]:
     if report.baseline is not None:
         named = [re.sub(r"\.(name|_target_)$", "", key) for key in report.columns]
         parts = [key for key in report.columns if key in ("task.name", "data.name")]
-        inputs = [f"{INPUTS}{key}" for key in named]
-        yield from unlike(report.runs, [*report.rows, *parts], [*named, *inputs])
+        for group, files in READ.items():
+            named += files if any(below(key, (group,)) for key in named) else ()
+        yield from unlike(report.runs, [*report.rows, *parts], named)
 
 
 def unlike(runs: Sequence[Run], rows: Sequence[str], named: Sequence[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ Training needs `read`, `collate` and `write`. The other functions are for other 
 Axes: B batch, T tokens.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -88,9 +89,11 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
             if not annotated or any(sentence.entities for sentence in sentences):
                 yield from sentences
         return
-    for number, rows in enumerate(read_blocks(path)):
-        if not number:
+    longer = 0  # sentences of several words
+    for rows in read_blocks(path):
+        if not longer:
             _check_order(path, rows)
+        longer += len(rows) > 1
         words, tags = _words(path, rows), [row.columns[-1] for row in rows]
         source, document = f"{path}:{rows[0].line}", rows[0].document
         yield Example(words, tuple(tags_to_spans(tags)), source, document)
@@ -98,8 +101,11 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
 
 def _check_order(path: Path, rows: Sequence[Row]) -> None:
     """Raise ValueError if the first column numbers the words."""
-    firsts, numbers = [row.columns[0] for row in rows], [*map(str, range(1, len(rows) + 1))]
-    if len(rows) > 1 and len(rows[0].columns) > 2 and firsts == numbers:
+    firsts = [row.columns[0] for row in rows]
+    whole = [each for each in firsts if each.isdecimal()]  # CoNLL-U also has 1-2 and 1.1
+    starts = [[*map(str, range(first, first + len(whole)))] for first in (0, 1)]
+    are_numbers = whole in starts and all(re.fullmatch(r"\d+([-.]\d+)?", each) for each in firsts)
+    if are_numbers and len(whole) > 1 and len(rows[0].columns) > 2:
         raise ValueError(
             f"{path}:{rows[0].line}: column 1 numbers the words, but it must have the words; "
             "`cut -f2,3 FILE` keeps the second and the third column, say"

@@ -31,7 +31,8 @@ WRONG = [
         "job=pretrain text=sample out=a fit.max_epochs=3",
         "fit.max_epochs is not read by job=pretrain",
     ),
-    ("+data.read.ner.annotated=true", "data.read.ner={annotated:true}, but options are of a split"),
+    ("+data.read.ner.annotated=true", "data.read.ner: annotated is none of its splits with opti"),
+    ("+data.read=foo", "data.read=foo, but it must be {KEY:VALUE}"),
     (
         "+data.read.ner.train.annotated=yes",
         "data.read.ner.train.annotated=yes, but it must be true or false",
@@ -148,6 +149,8 @@ def test_a_value_that_others_repeat_is_named_once():
         ["embed.word_dim=${rnn.hidden_size}"],
         ["task.patience=2", "optimizer=adadelta", "task.elmo.dropout=0.1"],
         ["trainer=overfit", "fit.patience=9"],
+        ["experiment=wikigold", "trainer=overfit", "fit={max_epochs:9,patience:9}"],
+        ["+task.elmo.gate=0.3", "task.model.dropout=${task.elmo.gate}"],
         ["+data.read.ner.train.annotated=true", "+trainer.limit_test_batches=0.5"],
         ["experiment=squad", "optimizer=adadelta", "task.optimizer.lr=0.5"],
         ["task=snli", "head=pooled", "task.elmo.model.attention_dropout=0.3"],  # of another head

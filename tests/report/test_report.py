@@ -601,6 +601,25 @@ def test_what_else_differs_between_the_columns_is_said(tmp_path):
         assert not [note for note in notes if note.startswith("the sides")]
 
 
+@pytest.mark.parametrize(
+    ("column", "of_group"),
+    [("data.size", {"trained_on": {"size": 0}}), ("encoder.dir", {"encoder": {"options": 0}})],
+)
+def test_files_follow_from_what_a_column_names(tmp_path, column, of_group):
+    group, _, name = column.partition(".")
+    for value in (1, 2):
+        result(tmp_path / f"{value}", 0.5, **{f"{group}_{name}": value})
+        change(tmp_path / f"{value}", lambda run, value=value: _with(run, group, of_group, value))
+    notes = report(collect([tmp_path]), ["task"], [column], baseline=(1,)).notes
+    assert not [note for note in notes if note.startswith("the sides")]
+
+
+def _with(run, group, of_group, value):
+    run["inputs"] = {f"{group}.train": f"{value}" * 64}
+    for part, settings in of_group.items():
+        run["config"].setdefault(part, {}).update(dict.fromkeys(settings, value))
+
+
 def test_runs_on_other_files_are_not_compared(tmp_path):
     """Though the column tells them apart."""
     for name, digest in (("none", "a"), ("mini", "b")):

@@ -171,6 +171,15 @@ def test_an_encoder_of_ones_own_may_call_anything_its_weights(identity, tmp_path
     assert found == {"encoder.weights/in/scale.txt": tmp_path / "in" / "scale.txt"}
     cfg = composed("data=sample", *own, f"+encoder.path={tmp_path}/in/scale.txt")
     assert encoder_files(cfg) == {"encoder.path": tmp_path / "in" / "scale.txt"}
+    file = tmp_path / "in" / "scale.txt"
+    nested = (
+        f"+encoder.parts={{a:{file}}}",
+        f"+encoder.files=[{file},x]",
+        f"cache_dir={tmp_path}/in",
+    )
+    no_path = "+encoder.sep=.", f"+encoder.prompt={'x' * 300}", "+encoder.mark='~x'", "+encoder.n=3"
+    cfg = composed("data=sample", *own, *nested, *no_path, f"+encoder.cache={tmp_path}/in")
+    assert encoder_files(cfg) == {"encoder.parts.a": file, "encoder.files.0": file}
 
 
 def test_contents_of_files_count_and_not_their_names(identity, tmp_path):

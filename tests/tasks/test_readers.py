@@ -58,6 +58,8 @@ WRONG = [
     ("squad", '"data"', '"date"', "", r"expected an object with 'data', but got \{'date'"),
     ("squad", None, '{"data": 3}', "", "'data' must be a list, but it is 3"),
     ("ner", None, "1 Anna B-PER\n2 left O\n", ":1", "column 1 numbers the words"),
+    ("ner", None, "0 Go O\n\n0 Ann O\n1 ran O\n", ":3", "column 1 numbers the words"),
+    ("ner", None, "1-2 du O\n1 de O\n2 le O\n", ":1", "column 1 numbers the words"),
     ("squad", "paragraphs", "p", r": data\[0\]", "expected an object with 'paragraphs'"),
     ("squad", "context", "c", r": data\[0\].paragraphs\[0\]", "expected an object with 'context'"),
     ("squad", '"id"', '"ID"', r": data\[0\].paragraphs\[0\].qas\[0\]", "an object with 'id'"),
