@@ -67,9 +67,9 @@ def train(*settings: str) -> Run:
     """Train a model and score its best epoch on dev and test, as `python run.py SETTING ...` does.
 
     Args:
-        settings: As on the command line. The run gets a new folder below `outputs`; with
-            `resume=true`, an earlier run of these settings ends or is continued. In
-            `run_dir=FOLDER` it replaces or, with `resume=true`, continues the run there.
+        settings: As on the command line. The run gets a new folder below `outputs`, or replaces
+            the run in `run_dir=FOLDER`. `resume=true` returns an earlier run of these settings
+            that finished, and continues one that did not.
 
     Returns:
         The finished run. Its `metrics` are fractions of 1; its `mix` has the weights of the layers

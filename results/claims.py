@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 CONFIRMED, NOT_REPRODUCED, UNDECIDED = "confirmed", "not reproduced", "undecided"
 VERDICTS = (CONFIRMED, NOT_REPRODUCED, UNDECIDED, PRELIMINARY)
 CORPUS = ["task.name", "data.name"]
-ABOUT_PRIMARY = "Primary claims, in all planned corpora, are corrected by themselves. "
+ABOUT_PRIMARY = "Primary claims, on all planned corpora, are a family of their own. "
 MISSING = object()  # equals no setting
 
 

@@ -34,7 +34,7 @@ Embedded = Literal["all", "top", "average"]
 Split = Literal["train", "dev", "test"]
 Betas = Annotated[list[Dropout], MinLen(2), MaxLen(2)]
 Published = Literal["table1", "table2", "table3", "figure1", "figure2"]
-Batches = Count | Annotated[float, Gt(0), Le(1)] | None
+Batches = Count | Annotated[float, Gt(0), Le(1)] | None  # 0 would train, select or test nothing
 Precision = (
     Literal["32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true", "bf16"]
     | Literal[32, 16, 64, "transformer-engine", "transformer-engine-float16", None]
@@ -188,7 +188,7 @@ class Trainer(Section):
     enable_progress_bar: bool
     log_every_n_steps: Natural
     limit_train_batches: Batches = None
-    limit_val_batches: Batches = None  # 0 would choose no epoch, or test nothing
+    limit_val_batches: Batches = None
     limit_test_batches: Batches = None
     accumulate_grad_batches: Count = 1
     fast_dev_run: Literal[False] = False  # trainer=smoke also keeps and tests a checkpoint

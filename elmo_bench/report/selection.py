@@ -11,7 +11,6 @@ from .grids import titled
 from .names import name, task_titles
 from .table import MIXED, Cell, Report, is_measured, report
 
-CORPORA = ("data.name",)  # job=evaluate may score a chosen run on another
 ELMO = ("elmo.", "finetune.")  # prefixes of the settings that are selected on dev
 
 
@@ -36,8 +35,9 @@ def select(
     candidates = [cell for cells in alternatives for cell in cells]
     best = [max(cells, key=lambda cell: cell.mean) for cells in alternatives]
     chosen = [*(cell for cell in on_dev.cells if cell not in candidates), *best]
-    of_chosen = {(cell.key, *values(cell.runs[0], CORPORA)) for cell in chosen}
-    runs = [run for run in runs if (values(run, on_dev.keys), *values(run, CORPORA)) in of_chosen]
+    keys = [*on_dev.keys, "data.name"]  # job=evaluate may score on another corpus
+    settings = {values(cell.runs[0], keys) for cell in chosen}
+    runs = [run for run in runs if values(run, keys) in settings]
     measured = [run for run in runs if is_measured(run, "test")]
     reports = [replace(on_dev, title=titled(title, "compared on dev"))]
     if measured:

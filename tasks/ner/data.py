@@ -89,17 +89,17 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
             if not annotated or any(sentence.entities for sentence in sentences):
                 yield from sentences
         return
-    longer = 0  # sentences of several words
+    is_checked = False
     for rows in read_blocks(path):
-        if not longer:
-            _check_order(path, rows)
-        longer += len(rows) > 1
+        if not is_checked:
+            _check_numbers(path, rows)
+            is_checked = len(rows) > 1  # one word alone may be a number
         words, tags = _words(path, rows), [row.columns[-1] for row in rows]
         source, document = f"{path}:{rows[0].line}", rows[0].document
         yield Example(words, tuple(tags_to_spans(tags)), source, document)
 
 
-def _check_order(path: Path, rows: Sequence[Row]) -> None:
+def _check_numbers(path: Path, rows: Sequence[Row]) -> None:
     """Raise ValueError if the first column numbers the words."""
     firsts = [row.columns[0] for row in rows]
     whole = [each for each in firsts if each.isdecimal()]  # CoNLL-U also has 1-2 and 1.1

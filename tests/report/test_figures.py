@@ -5,6 +5,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 
 from elmo_bench.files import begins
 from elmo_bench.report import significance
@@ -91,6 +92,18 @@ def test_every_run_is_a_dot_and_every_difference_has_its_interval():
     assert high - low == pytest.approx(higher - lower)
     assert (low < 70 < 83 < high, lower < 20 < 25 < higher) == (True, True)
     assert comparison(replace(compared(), cells=compared().cells[:1])) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "shown"),
+    [((84, 104), (80, 100)), ((-3, 17), (0, 20)), ((40, 60), (40, 60)), ((-3, 103), (0, 100))],
+)
+def test_an_axis_of_percentages_stays_as_long_as_it_can(limits, shown):
+    """So that equal lengths are equal differences near 100 %, too."""
+    axes = Figure().add_subplot()
+    axes.set_xlim(*limits)
+    style.percent_axis(axes.xaxis)
+    assert axes.get_xlim() == shown
 
 
 def test_a_picture_in_a_page():

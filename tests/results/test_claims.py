@@ -147,9 +147,7 @@ def test_a_primary_claim_is_a_family_of_its_own(runs):
     sizes = {title: one.comparison.family for (title, _), one in found.items()}
     assert sizes == {"helps": 2, "again": 2, "top": 1}
     assert summary([*found.values()]).rows[0][2] == "better, primary"
-    assert (
-        "Primary claims, in all planned corpora, are corrected" in details(found.values()).caption
-    )
+    assert "Primary claims, on all planned corpora, are a family" in details(found.values()).caption
 
 
 def test_a_planned_corpus_without_runs_counts(runs):

@@ -120,10 +120,11 @@ def short(text: str, width: int = 28) -> str:
 
 
 def percent_axis(axis: Axis) -> None:
-    """Move an axis of percentages, as long as it is, so that it does not leave 0 to 100."""
+    """Move an axis of percentages so that it does not leave 0 to 100; cut it if it is longer."""
     (low, high), (least, most) = axis.get_view_interval(), axis.get_data_interval()
-    move = max(0, min(least, 0) - low) or min(0, max(most, 100) - high)
-    axis.set_view_interval(low + move, high + move, ignore=True)
+    bottom, top = min(least, 0), max(most, 100)
+    move = max(0, bottom - low) or min(0, top - high)
+    axis.set_view_interval(max(low + move, bottom), min(high + move, top), ignore=True)
 
 
 def figure_title(report: Report, cells: Iterable[Cell], split: str = "") -> str:
