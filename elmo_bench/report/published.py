@@ -39,14 +39,14 @@ def is_of_the_paper(run: Run) -> bool:
     """Whether a run was trained and measured on the paper's corpus for its task."""
     corpus = _content()["corpora"].get(run.task, {"data.name": ()})
     names = {run.settings.get(key) for key in ("data.name", "trained_on.name")}
-    others = {key: corpus[key] for key in corpus if key not in ("data.name", "title")}
+    others = {key: corpus[key] for key in corpus if key not in ("data.name", "title", "train")}
     return {*corpus["data.name"]} >= names and _has_all(run, others)
 
 
 def paper_corpus(run: Run) -> str:
     """Return the paper's corpus if the run has another, or less of it; "" if it has the same."""
     title = str(_content()["corpora"].get(run.task, {}).get("title", ""))
-    less = "" if _has_all(run, {"fraction": 1}) else f"all of {title}"
+    less = "" if _reads_all(run) else f"all of {title}"
     return less if is_of_the_paper(run) else title
 
 
@@ -79,7 +79,7 @@ def _row_of_bert(run: Run) -> Row:
     """Return the row of a run as in BERT's own paper; {} for another."""
     bert = _content()["bert"]
     rows = (row for row in bert["rows"] if _has_all(run, bert["settings"] | row["runs"]))
-    return next(rows, {})
+    return next(rows, {}) if _reads_all(run) else {}
 
 
 def _table(name: str) -> dict[str, Any]:
@@ -96,7 +96,14 @@ def _rows(run: Run, name: str) -> list[Row]:
 
 def _reads_as_much(run: Run, name: str) -> bool:
     """Whether the run uses its whole training set, or the table is about parts of it."""
-    return bool(_table(name).get("fractions")) or _has_all(run, {"fraction": 1})
+    return bool(_table(name).get("fractions")) or _reads_all(run)
+
+
+def _reads_all(run: Run) -> bool:
+    """Whether the run uses its whole training set, and not the file of a part of it."""
+    whole = _content()["corpora"].get(run.task, {}).get("train")
+    file = Path(str(run.settings.get("data.files.train") or whole)).name.removesuffix(".gz")
+    return _has_all(run, {"fraction": 1}) and (whole is None or file == whole)
 
 
 def _is_of(setting: Row, run: Run) -> bool:

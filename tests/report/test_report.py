@@ -10,7 +10,7 @@ from rich.console import Console
 
 from elmo_bench.report import Tables, corrected, report, show
 from elmo_bench.report.grids import tables
-from elmo_bench.report.published import published, stands_in
+from elmo_bench.report.published import paper_corpus, published, stands_in
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
 from elmo_bench.report.write import as_csv, latex, markdown
@@ -450,6 +450,22 @@ def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
     change(tmp_path / "base", lambda content: content["config"].update(fraction=0.1))
     (part,) = collect([tmp_path / "base"])
     assert [stands_in(part, place) for place in ("table2", "figure1")] == [False, True]
+
+
+def test_a_file_with_a_part_of_the_training_set_is_not_all_of_it(tmp_path):
+    """As a fraction below 1: `data=snli data.files.train=PART`, and experiment=snli fraction=1."""
+    for file in ("snli_1.0_train.jsonl.gz", "snli_1.0_train.jsonl", "part.jsonl"):
+        of_data = {"name": "snli", "files": {"train": f"/elsewhere/{file}"}}
+        result(tmp_path / file, 0.4, task_name="snli", task_elmo={"at": ["input", "output"]})
+        change(tmp_path / file, lambda content, it=of_data: content["config"].update(data=it))
+    runs = [*collect([tmp_path])]
+    assert {
+        run.folder.name: (published(run, "accuracy", "test"), paper_corpus(run)) for run in runs
+    } == {
+        "part.jsonl": (None, "all of SNLI"),
+        "snli_1.0_train.jsonl": (0.887, ""),
+        "snli_1.0_train.jsonl.gz": (0.887, ""),
+    }
 
 
 def test_all_formats_say_the_same(compared):
