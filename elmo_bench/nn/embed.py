@@ -87,7 +87,7 @@ class Words(nn.Module):
 
 
 class Characters(nn.Module):
-    """A convolution over a word's characters, without padding, and max pooling.
+    """A convolution over a word's characters, at all places where it covers one, and max pooling.
 
     `dropout` applies to the characters' vectors, before the convolution. Their initial distribution
     is uniform between minus and plus `scale` or, without `scale`, standard normal.

@@ -102,12 +102,13 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
     """Yield the sentences of a file, plain or .gz; `# newdoc` begins another document.
 
     Raises ValueError, with file and line, for a line without exactly ten columns, with an ID out of
-    turn, or without a form.
+    turn, or without a form, and for a sentence whose words are all _.
     """
     sentence, document = Sentence([], []), 0
     for number, line in chain(read_lines(path), [(0, "")]):
         if not line.strip(" \t"):
             if sentence.rows:
+                _check_words(sentence.rows, FORM, path)
                 yield sentence
             sentence = Sentence([], [])
             continue
@@ -152,7 +153,7 @@ def read_documents(path: str | Path) -> Iterator[Document]:
 
     Spaces or tabs separate columns, empty lines separate sentences. Raises ValueError, with file
     and line, if `#begin document` and `#end document` do not alternate, if a document is repeated,
-    if a row contradicts itself or the rest of the file, or if the file has no words.
+    if a row contradicts itself or the rest of the file, or if the file has no words, or _ for them.
     """
     document: Document | None = None
     sentence: list[Row] = []
@@ -173,6 +174,7 @@ def read_documents(path: str | Path) -> Iterator[Document]:
         else:
             if sentence:
                 _check_parse(sentence, path)
+                _check_words(sentence, WORD, path)
                 document.sentences.append(sentence)
                 sentence = []
             if line.startswith("#"):
@@ -215,6 +217,17 @@ def _wrong(document: Document, sentence: Sequence[Row]) -> str:
     if columns[WORD] == NO_WORD:
         return f"word {NO_WORD!r}: this file is a skeleton, to which job=ontonotes adds the words"
     return ""
+
+
+def _check_words(sentence: Sequence[Row], column: int, path: str | Path) -> None:
+    """Raise ValueError if all words of a sentence, of two or more, are _: corpora whose text may
+    not be published have it for each word.
+    """
+    if len(sentence) > 1 and all(row.columns[column] == "_" for row in sentence):
+        raise ValueError(
+            f"{path}:{sentence[0].line}: all words of this sentence are _, as in corpora whose "
+            "text may not be published: its README says how to add it; or leave the document out"
+        )
 
 
 def _check_parse(sentence: Sequence[Row], path: str | Path) -> None:

@@ -36,6 +36,8 @@ class Bcn(Classifier):
     layer.
     """
 
+    needs_joint = False
+
     def __init__(
         self,
         backbone: Callable[..., Backbone],

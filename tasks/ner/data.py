@@ -7,6 +7,7 @@ Training needs `read`, `collate` and `write`. The other functions are for other 
 Axes: B batch, T tokens.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from elmo_bench.files import counted_noun
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import (
     TAGS,
@@ -35,6 +37,8 @@ from elmo_bench.text import (
     words_of,
 )
 from elmo_bench.text.conll import WORD, is_conll2012, name_spans, read_documents
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -78,16 +82,22 @@ class Batch(NamedTuple):
 def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     """Yield the sentences of a file.
 
-    With `annotated`, a document in CoNLL-2012 format of which no part has a name is left out; its
-    parts must follow one another. Raises ValueError, with file and line, for a wrong number of
-    columns, an empty word, a word with a space, or a tag of another form than `TAGS` (a TYPE has no
-    spaces and no characters that cannot be seen).
+    With `annotated`, a document in CoNLL-2012 format of which no part has a name is left out, and
+    counted in the log; its parts must follow one another. Raises ValueError, with file and line,
+    for a wrong number of columns, an empty word, a word with a space, or a tag of another form than
+    `TAGS` (a TYPE has no spaces and no characters that cannot be seen).
     """
     if is_conll2012(path):
+        num_left_out = 0
         for _, parts in groupby(_of_conll2012(path), lambda sentence: sentence.document):
             sentences = list(parts)
             if not annotated or any(sentence.entities for sentence in sentences):
                 yield from sentences
+            else:
+                num_left_out += 1
+        if num_left_out:
+            documents = counted_noun(num_left_out, "document")
+            log.info("%s: %s without a name left out (annotated)", path, documents)
         return
     is_checked = False
     for rows in read_blocks(path):

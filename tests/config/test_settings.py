@@ -64,6 +64,10 @@ WRONG = [
     ),
     ("task=squad task.joint=true", "task.joint=true, but tasks.squad.model.BiDafPlus needs"),
     ("task=squad head=span task.joint=false", "task.joint=false, but tasks.squad.model.Span needs"),
+    (
+        "task=classify data=cola head=bcn task.joint=true",
+        "task.joint=true, but tasks.classify.bcn.Bcn needs task.joint=false",
+    ),
     ("head=span", "task.joint=true, but tasks.ner.data cannot read several texts in one sequence"),
     (
         "task=classify task.monitor=macro_f1",

@@ -1,5 +1,7 @@
 """The formats of NER files: comments, schemes of tags, CoNLL-2012."""
 
+import logging
+
 import pytest
 
 from tasks.ner.data import read
@@ -37,7 +39,7 @@ def test_the_scheme_is_seen_in_the_tags(tmp_path, scheme):
     assert entities(tmp_path, text) == [("w w w w O w".replace("O", "w"), expected)]
 
 
-def test_conll2012(tmp_path):
+def test_conll2012(tmp_path, caplog):
     named = FILES["srl"].replace("- - * (ARG0*)", "- - (PERSON) (ARG0*)")
     named = named.replace("- - * (V*)     *) ", "- - (X* (V*)     *) ")
     bare = FILES["srl"].replace("nw/clock", "nw/clocks")
@@ -46,4 +48,6 @@ def test_conll2012(tmp_path):
     named = named.replace("(X*", "(X)")
     every = entities(tmp_path, named + bare)
     assert [spans for _, spans in every] == [[("PERSON", 0, 0), ("X", 1, 1)]] + 5 * [[]]
-    assert entities(tmp_path, named + bare, annotated=True) == every[:3]
+    with caplog.at_level(logging.INFO):
+        assert entities(tmp_path, named + bare, annotated=True) == every[:3]
+    assert "gold: 1 document without a name left out (annotated)" in caplog.text

@@ -147,6 +147,16 @@ def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
         "1 questions, 4 answers; 3 begin or end within a token, 2 differ from the text at their "
         "offset" in caplog.text
     )
+    assert [record.levelname for record in caplog.records] == ["WARNING"]  # three of four
+
+
+def test_few_answers_off_the_tokens_are_no_warning(save, caplog):
+    right = [ask(str(number), "What?", "1893") for number in range(20)]
+    with caplog.at_level(logging.INFO):
+        assert (
+            len([*read(save(document(*right, ask("a", "What?", ("89", MILL.index("893"))))))]) == 21
+        )
+    assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
 @settings(max_examples=200, deadline=None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmo_bench.text import Row, Span
-from elmo_bench.text.conll import bracket_spans, read_documents
+from elmo_bench.text.conll import bracket_spans, read_conllu, read_documents
 
 
 def row(number: int, word: str, *arguments: str, part: int = 0, parse: str = "-") -> str:
@@ -45,6 +45,19 @@ def test_the_part_of_a_row_may_be_missing(tmp_path):
     (*_, document) = read_documents(write(tmp_path, unnamed))
     assert unnamed != FILE
     assert (document.id, document.part) == ("nw/tale", 12)
+
+
+def test_words_that_may_not_be_published_are_missed(tmp_path):
+    """All words of a sentence are _, as in GUM's documents of reddit; one word may be _."""
+    hidden = FILE.replace("Why", "_").replace("?", "_")
+    with pytest.raises(ValueError, match="conll:5: all words of this sentence are _, as in corp"):
+        [*read_documents(write(tmp_path, hidden))]
+    assert len([*read_documents(write(tmp_path, hidden.replace(f"\n{row(1, '_')}", "")))]) == 2
+    blank = "".join(f"{n}\t_\t_\t_\t_\t_\t{n - 1}\tx\t_\t_\n" for n in (1, 2))
+    path = tmp_path / "some.conllu"
+    path.write_text(f"# text = _\n{blank}\n")
+    with pytest.raises(ValueError, match="conllu:2: all words of this sentence are _"):
+        [*read_conllu(path)]
 
 
 def test_tabs_separate_and_a_word_may_hold_a_no_break_space(tmp_path):

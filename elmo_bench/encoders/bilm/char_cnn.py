@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from elmo_bench.text.chars import NUM_CHARACTERS, PAD
 
@@ -103,39 +102,25 @@ class CharCnn(nn.Module):
             for conv in self.convolutions:
                 filters = conv.weight.permute(1, 2, 0)  # "E K F"
                 table = (vectors @ filters.flatten(1)).view(len(vectors), *filters.shape[1:])
-                highest.append(_HighestSum.apply(chars, table) + conv.bias)
+                highest.append(_highest_sum(chars, table) + conv.bias)
         return torch.cat(highest, -1)
 
 
-class _HighestSum(torch.autograd.Function):
-    """(chars, table) -> the maximum over a word's places of the sum of a row for each tap.
+def _highest_sum(chars: Int[Tensor, "N C"], table: Float[Tensor, "V K F"]) -> Float[Tensor, "N F"]:
+    """Return the maximum over a word's places of the sum of a row for each tap.
 
     The gradient reaches only the place of each filter's maximum, while a convolution's gradient
     visits all places.
     """
-
-    @staticmethod
-    def forward(
-        ctx: Any, chars: Int[Tensor, "N C"], table: Float[Tensor, "V K F"]
-    ) -> Float[Tensor, "N F"]:
-        taps = table.shape[1]
-        rows = chars.unfold(1, taps, 1) * taps + torch.arange(taps)  # "N W K"
-        every = (_sums(part, table.flatten(0, 1)) for part in rows.split(WORDS))
-        if not ctx.needs_input_grad[1]:
-            return torch.cat([sums.amax(1) for sums in every])
-        highest, place = map(torch.cat, zip(*(sums.max(1) for sums in every), strict=True))
-        ctx.save_for_backward(chars.long(), place)
-        ctx.shape = table.shape
-        return highest
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Float[Tensor, "N F"]) -> tuple[None, Float[Tensor, "V K F"]]:
-        chars, place = ctx.saved_tensors
-        grad_table = grad.new_zeros(ctx.shape)
-        for tap in range(ctx.shape[1]):
-            grad_table[:, tap].scatter_add_(0, chars.gather(1, place + tap), grad)
-        return None, grad_table
+    taps, rows = table.shape[1], table.detach().flatten(0, 1)
+    numbers = chars.unfold(1, taps, 1) * taps + torch.arange(taps)  # "N W K"
+    every = (_sums(part, rows) for part in numbers.split(WORDS))
+    if not (table.requires_grad and torch.is_grad_enabled()):
+        return torch.cat([sums.amax(1) for sums in every])
+    place = torch.cat([sums.max(1).indices for sums in every])  # argmax is slower
+    ids = chars.long()
+    parts = [table[:, tap].gather(0, ids.gather(1, place + tap)) for tap in range(taps)]
+    return torch.stack(parts).sum(0)
 
 
 def _sums(rows: Int[Tensor, "N W K"], table: Float[Tensor, "_ F"]) -> Float[Tensor, "N W F"]:
