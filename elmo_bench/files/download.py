@@ -120,8 +120,10 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
     """Download to `path`, unless the complete file exists; one process downloads, others wait."""
     if _is_there(path, sha256):
         return
+    if path.is_file():
+        log.warning("%s is incomplete or another file: its sha256 is not %s", path, sha256)
     check_online(str(path))
-    log.info("%s does not exist; downloading %s", path, url)
+    log.info("downloading %s to %s", url, path)
     from pooch import HTTPDownloader  # takes 0.1 s, and few commands need it
 
     path.parent.mkdir(parents=True, exist_ok=True)

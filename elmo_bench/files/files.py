@@ -133,9 +133,11 @@ def remove_unheld(folder: Path) -> bool:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text in UTF-8, atomically."""
-    with atomic(path) as part:
-        part.write_text(text, encoding="utf-8")
+    """Write a text in UTF-8, atomically; it is on the disk when this returns."""
+    with atomic(path) as part, part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_json(path: str | Path, content: Any) -> None:

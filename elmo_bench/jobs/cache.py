@@ -1,4 +1,6 @@
-"""`job=cache`: list and clear the contents of `cache_dir`; runs recreate cleared files."""
+"""`job=cache`: list and clear the contents of `cache_dir`; runs recreate cleared files, but models
+trained with `elmo.adapt=true` need their adapted biLM.
+"""
 
 import logging
 import re
@@ -79,6 +81,7 @@ def _remove(kind: str, path: Path) -> None:
     if any(map(is_taken, (path, *locks))) or (is_held and not remove_unheld(path)):
         log.warning("%s is kept: a run is using it", path)
     elif path.is_dir():
-        shutil.rmtree(path)
+        # Its name goes first, since half of a folder would be taken for all of it.
+        shutil.rmtree(path.rename(path.with_name(f".{path.name}-clearing")))
     else:
         path.unlink(missing_ok=True)

@@ -53,12 +53,9 @@ class Corpus:
         self.counts[: len(FIRST)] -= self.num_sentences
 
     def digest(self) -> str:
-        """Return a sha256 of the word types, in the order of their first occurrence, of their
-        counts and of the number of sentences.
-        """
+        """Return a sha256 of the words and their order."""
         sha256 = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
-        sha256.update(self.counts.tobytes())
-        sha256.update(str(self.num_sentences).encode())
+        sha256.update(self.tokens)
         return sha256.hexdigest()
 
     def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:

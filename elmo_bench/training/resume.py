@@ -1,5 +1,6 @@
 """`last.ckpt`: a killed and resumed run gives the same results as an uninterrupted one, bit for bit
-on a CPU.
+on a CPU (with `store.mode=off` and a frozen biLM but for last digits of words that it knows from
+before the kill).
 
 Lightning's checkpoints lack the position in the epoch's batches, the random state, the curves, and
 whether training was over. A schedule that monitors dev also misses a step when a run resumes.
@@ -183,11 +184,10 @@ def _rewind_counters(loops: dict[str, Any], batches: int) -> None:
 def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:
     """Point the saved state of the best checkpoint to the run's current folder.
 
-    The run may have moved, and Lightning deletes the files that this state names.
+    The run may have moved, and Lightning deletes what this state names: so no name is taken from
+    the file, which a stranger may have written.
     """
-    path = saved["best_model_path"]
-    if path:
-        path = str(Path(str(best.dirpath), Path(path).name))
+    path = str(Path(str(best.dirpath), f"{best.filename}.ckpt")) if saved["best_model_path"] else ""
     saved |= {"dirpath": best.dirpath, "best_model_path": path, "kth_best_model_path": path}
     saved["best_k_models"] = dict(zip([path], saved["best_k_models"].values(), strict=False))
 

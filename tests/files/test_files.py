@@ -228,6 +228,17 @@ def test_a_file_is_known_by_its_address_and_checksum(server, requests, tmp_path)
     assert requests == ["/a/options.json", "/b/options.json", "/a/options.json"]
 
 
+def test_a_file_saved_by_hand_is_told_its_checksum(server, tmp_path, caplog):
+    """As the error without network asks for, but incomplete."""
+    sha256 = hashlib.sha256(b"of a").hexdigest()
+    settings = f"{server}/a/options.json", str(tmp_path)
+    path = Path(fetch(settings[0], folder=settings[1], sha256=sha256))
+    path.write_text("of")
+    assert fetch(settings[0], folder=settings[1], sha256=sha256) == str(path)
+    assert path.read_text() == "of a"
+    assert f"{path} is incomplete or another file: its sha256 is not {sha256}" in caplog.text
+
+
 def test_several_at_once_download_once(server, requests, tmp_path):
     with ThreadPoolExecutor(4) as pool:
         fetched = {*pool.map(lambda _: fetch(f"{server}/slow.bin", folder=str(tmp_path)), range(4))}

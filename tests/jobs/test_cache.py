@@ -1,6 +1,8 @@
 """What lies below cache_dir, and what is cleared of it."""
 
+import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -85,6 +87,19 @@ def test_what_a_run_writes_stays(tmp_path, caplog):
     assert f"{part.parent} is kept: a run is using it" in caplog.text
     cache(composed(f"cache_dir={tmp_path}", "clear=all"))
     assert not [path for path in tmp_path.glob("*/*") if path.suffix != ".lock"]
+
+
+def test_half_of_a_folder_is_not_taken_for_all_of_it(tmp_path, monkeypatch):
+    """A killed deletion leaves another name, which the next one deletes."""
+    archive = tmp_path / "runs" / f"runs-{16 * '0'}"
+    archive.mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            cache(composed(f"cache_dir={tmp_path}", "clear=runs"))
+    assert [path.name for path in archive.parent.iterdir()] == [f".{archive.name}-clearing"]
+    cache(composed(f"cache_dir={tmp_path}", "clear=runs"))
+    assert not [*archive.parent.iterdir()]
 
 
 def test_a_kind_that_is_none(tmp_path):

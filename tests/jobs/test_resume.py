@@ -230,6 +230,27 @@ def test_a_folder_that_has_moved(composed, tmp_path):
     assert not Path(before.run_dir).exists()
 
 
+def test_a_run_of_a_stranger_goes_on_as_data(composed, tmp_path):
+    """Its precision calls nothing, and its name of the best checkpoint deletes nothing."""
+    settings = [*SMALL["ner"], "fit.batch_size=4"]
+    undisturbed = composed(*settings)
+    train(undisturbed)
+    cfg = composed(*settings, "resume=true", f"run_dir={tmp_path}/outputs/run")
+    train_and_kill(cfg, TaskModule, "training_step", until(4))
+    (tmp_path / "outputs" / "mine").touch()
+    begun, last = Path(cfg.run_dir, "run.json"), Path(cfg.run_dir, "last.ckpt")
+    writes = {"_target_": "elmo_bench.files.write_text", "_args_": [f"{tmp_path}/written", ""]}
+    begun.write_text(json.dumps(json.loads(begun.read_text()) | {"precision": writes}))
+    state = torch.load(last, weights_only=True)
+    for saved in state["callbacks"].values():
+        saved |= {"best_model_path": ".."} if saved.get("best_model_path") else {}
+    save_state(state, last)
+    train(cfg)
+    assert left(cfg) == left(undisturbed)
+    assert {path.name for path in tmp_path.rglob("*")} >= {"mine", "best.ckpt"}
+    assert not (tmp_path / "written").exists()
+
+
 def test_once_more_in_float32(composed, monkeypatch, caplog):
     """A loss that 16 bits cannot hold, after an epoch: the same as a run in float32, also if it is
     killed, and finished for the command that asked for 16 bits.

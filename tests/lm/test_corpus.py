@@ -25,6 +25,8 @@ def test_counts(monkeypatch):
     )
     assert (corpus.num_tokens, corpus.num_sentences) == (10, 4)
     assert corpus.digest() == Corpus(TEXT).digest() != Corpus(TEXT[:-1]).digest()
+    orders = "ab ba ab a b", "ab ba a b ab"  # of sentences with equal counts of words
+    assert len({Corpus(map(list, text.split())).digest() for text in orders}) == 2
     with pytest.raises(ValueError, match="no sentences"):
         Corpus([[], []])
 
