@@ -55,7 +55,7 @@ class Corpus:
     def digest(self) -> str:
         """Return a sha256 of the words and their order."""
         sha256 = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
-        sha256.update(self.tokens)
+        sha256.update(self.tokens.data)
         return sha256.hexdigest()
 
     def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:
