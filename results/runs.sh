@@ -75,7 +75,7 @@ train() { # TABLE ARGUMENTS...
         sides each "wikigold_average sst_average snli" "$@"
         sides each ewt_propbank embed=words_chars "$@"
         sides each classify data=cola,mrpc,rte "$@"
-        sides each "ewt_parse wnut17 ontogum squad" "$@" ;;
+        sides each "ewt_parse wnut17 ontogum_average squad" "$@" ;;
     tuning) sides tuned "$@" ;; # equal tuning, results/plan.md
     *) echo "$table: no such table" >&2; exit 2 ;;
     esac
