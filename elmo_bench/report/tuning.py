@@ -186,9 +186,10 @@ def lines(side: Side, most: int) -> dict[str, str]:
     """Return what a side has drawn, its best settings, and the curve, up to so many draws."""
     number, best = len(side.draws), side.best[0]
     failed = sum(not is_measured(draw, "dev") for draw in side.draws)
+    seconds = sum(draw.seconds.get("total", 0) for draw in side.draws)
     shown = {
         "draws": f"{number} ({failed} failed)" if failed else f"{number}",
-        "time": duration(sum(draw.seconds.get("total", 0) for draw in side.draws)),
+        "time": duration(seconds) + " (of the others)" * bool(failed),
         "best on dev": points(float(side.scores.max())),
     }
     for key in best.tune:
