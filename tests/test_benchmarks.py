@@ -28,8 +28,8 @@ def test_every_group(tmp_path, monkeypatch, capsys):
     assert found["machine"]["batch_size"] == 8
     works = dict.fromkeys(row["work"] for row in found["rows"])
     assert (
-        len(works) == 29
-        # 4 of the biLM, 2 of the store, 2 of transformers, 2 of subwords, 3 of growth, 2 of the sweep, 9 tasks, 3 heads, start-up, memory
+        len(works) == 27
+        # 4 of the biLM, 2 of the store, 2 of transformers, 3 of growth, 2 of the sweep, 9 tasks, 3 heads, start-up, memory
     )
     for work in works:
         rows = [row for row in found["rows"] if row["work"] == work]

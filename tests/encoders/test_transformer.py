@@ -14,7 +14,6 @@ import sys
 import numpy as np
 import peft
 import pytest
-import tokenizers
 import torch
 import transformers
 from lightning_fabric.utilities import move_data_to_device
@@ -23,7 +22,6 @@ from safetensors.torch import load_file, save_file
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import Encoder, build_store, encode
 from elmo_bench.encoders.transformer import Transformer
-from elmo_bench.encoders.transformer.subwords import MARKS, Subwords
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import Tokens
 from elmo_bench.text.joined import joined
@@ -400,55 +398,6 @@ def test_an_adapter_beside_the_model(folders, tmp_path):
     (both / "adapter_config.json").write_text("{}")
     with pytest.raises(ValueError, match=r"both cannot be used .* has an adapter beside it"):
         Transformer(model=both)
-
-
-WEIRD = ["´", "▁", "x▁", "\u200b", "a b", "", " ", "\ud800", "e\u0301", "\u0301a", "\ufe0f", "x\n"]
-WEIRD += ["<s>", "</s>", "[MASK]", "New", "York", "the", "\ufffd", "''", "…", "1", "12345", "'s"]
-WEIRD += ["don't", "東京", "👍🏽", "\x00"]
-
-
-def tokenizer_of(kind, lines):
-    """One of a small model, or one that might treat a word otherwise than beside others."""
-    if kind.endswith("Tokenizer") or kind == "neox":
-        return models.tokenizer(kind, lines)
-    if kind in ("phrase", "rstrip"):
-        tokenizer = models.tokenizer("neox", lines)
-        added = {"phrase": "New York", "rstrip": tokenizers.AddedToken("the", rstrip=True)}
-        tokenizer.add_tokens([added[kind]])
-        return tokenizer
-    bpe = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))  # not split into words
-    bpe.normalizer = tokenizers.normalizers.Replace(" ", "▁")
-    texts = (f" {word}" for line in lines for word in line.split())
-    about = {"special_tokens": ["<unk>"], "show_progress": False, "vocab_size": 900}
-    bpe.train_from_iterator(texts, tokenizers.trainers.BpeTrainer(**about))
-    state = json.loads(bpe.to_str())
-    if kind == "crossing":  # one piece of two words
-        pair = [piece for piece in state["model"]["vocab"] if len(piece) > 4][:2]
-        state["model"]["vocab"]["".join(pair)] = len(state["model"]["vocab"])
-        state["model"]["merges"].append(pair)
-    bpe = tokenizers.Tokenizer.from_str(json.dumps(state))
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, unk_token="<unk>")
-
-
-@pytest.mark.parametrize(
-    ("kind", "is_once"),
-    [
-        *((f"{name}Tokenizer", True) for name in ("Bert", "Roberta", "DebertaV2", "GPT2", "T5")),
-        *(("neox", True), ("within", True)),
-        *(("crossing", False), ("phrase", False), ("rstrip", False)),
-    ],
-)
-def test_a_word_tokenised_once_has_the_pieces_of_the_text(lines, kind, is_once):
-    tokenizer, choice = tokenizer_of(kind, lines), random.Random(1)
-    words = [*WEIRD, *(word for sentence in ODD for word in sentence)]
-    texts = [line.split() for line in lines]
-    texts += [choice.choices(words, k=choice.randrange(9)) for _ in range(300)]
-    once, whole = (Subwords(tokenizer, "first", [[5], [], [6, 7], []]) for _ in range(2))
-    assert (once._before is not None) == is_once
-    whole._begin(None)
-    words = [*itertools.chain.from_iterable((choice.choice(MARKS), *text) for text in texts)]
-    assert once._pieces(words) == whole._pieces(words)
-    assert (once(words)[0] >= 0).all()
 
 
 def test_little_padding(encoders, sentences, monkeypatch):
