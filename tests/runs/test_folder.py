@@ -1,6 +1,7 @@
 """A run's folder: what a run finds at its start and leaves at its end."""
 
 import errno
+import os
 import json
 import math
 from pathlib import Path
@@ -57,10 +58,10 @@ def test_the_folder_is_made_and_says_what_has_begun(config, tmp_path):
 
 
 def test_an_error_is_raised_even_if_its_file_cannot_be_written(tmp_path, monkeypatch):
-    def full(path, *_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ValueError, match="what failed"), leaves_error(str(tmp_path)):
         raise ValueError("what failed")
     assert not (tmp_path / "error.txt").exists()
