@@ -1,10 +1,9 @@
 """A run's folder: what a run finds at its start and leaves at its end."""
 
 import errno
-import os
 import json
 import math
-from pathlib import Path
+import os
 
 import pytest
 
