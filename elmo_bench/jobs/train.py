@@ -71,7 +71,7 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     inputs.checked_vector_files(cfg)  # raises its error before the biLM is adapted
     files = inputs.files(cfg)
     resumed_from = begin(cfg, files) if is_first() else goes_on_from(cfg, files)
-    is_second = about(cfg).get("precision") == FLOAT32  # the attempt of a run that goes on
+    is_second = about(cfg).get("precision") == FLOAT32  # a run goes on with its second attempt
     precision = FLOAT32 if is_second else cfg.trainer.precision
     try:
         return _attempt(cfg, files, started, precision, resumed_from)

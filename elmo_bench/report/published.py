@@ -102,8 +102,9 @@ def _reads_as_much(run: Run, name: str) -> bool:
 def _reads_all(run: Run) -> bool:
     """Whether the run uses its whole training set, and not the file of a part of it."""
     whole = _content()["corpora"].get(run.task, {}).get("train")
-    file = Path(str(run.settings.get("data.files.train") or whole)).name.removesuffix(".gz")
-    return _has_all(run, {"fraction": 1}) and (whole is None or file == whole)
+    used = run.settings.get("data.files.train")
+    is_part = whole and used and Path(str(used)).name.removesuffix(".gz") != whole
+    return _has_all(run, {"fraction": 1}) and not is_part
 
 
 def _is_of(setting: Row, run: Run) -> bool:

@@ -189,7 +189,7 @@ def lines(side: Side, most: int) -> dict[str, str]:
     seconds = sum(draw.seconds.get("total", 0) for draw in side.draws)
     shown = {
         "draws": f"{number} ({failed} failed)" if failed else f"{number}",
-        "time": duration(seconds) + " (of the others)" * bool(failed),
+        "time": duration(seconds) + " (without failed draws)" * bool(failed),
         "best on dev": points(float(side.scores.max())),
     }
     for key in best.tune:

@@ -226,7 +226,8 @@ def _check_words(sentence: Sequence[Row], column: int, path: str | Path) -> None
     if len(sentence) > 1 and all(row.columns[column] == "_" for row in sentence):
         raise ValueError(
             f"{path}:{sentence[0].line}: all words of this sentence are _, as in corpora whose "
-            "text may not be published: its README says how to add it; or leave the document out"
+            "text may not be published: add the text, as the corpus's README says, or leave its "
+            "document out"
         )
 
 

@@ -97,7 +97,7 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
                 num_left_out += 1
         if num_left_out:
             documents = counted_noun(num_left_out, "document")
-            log.info("%s: %s without a name left out (annotated)", path, documents)
+            log.info("%s: leaves out %s without a name (annotated=true)", path, documents)
         return
     is_checked = False
     for rows in read_blocks(path):

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import Encoder, build_store, encode
 from elmo_bench.encoders.transformer import Transformer
+from elmo_bench.encoders.transformer.subwords import BEFORE, Subwords
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import Tokens
 from elmo_bench.text.joined import joined
@@ -398,6 +399,35 @@ def test_an_adapter_beside_the_model(folders, tmp_path):
     (both / "adapter_config.json").write_text("{}")
     with pytest.raises(ValueError, match=r"both cannot be used .* has an adapter beside it"):
         Transformer(model=both)
+
+
+WEIRD = ["´", "▁", "x▁", "\u200b", "a b", "", " ", "\ud800", "e\u0301", "\u0301a", "\ufe0f", "x\n"]
+WEIRD += ["<s>", "</s>", "[MASK]", "New", "York", "the", "\ufffd", "''", "…", "1", "12345", "'s"]
+WEIRD += ["don't", "東京", "👍🏽", "\x00"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*(f"{name}Tokenizer" for name in ("Bert", "Roberta", "DebertaV2", "GPT2", "T5")), "neox"],
+)
+def test_a_piece_is_of_the_word_in_which_it_begins(lines, kind):
+    """Or before which, at the space; words of white space have none."""
+    tokenizer, choice = models.tokenizer(kind, lines), random.Random(1)
+    subwords, backend = Subwords(tokenizer, "mean", [[5], [], [], []]), tokenizer.backend_tokenizer
+    words = [*WEIRD, *(word for sentence in ODD for word in sentence)]
+    for text in [line.split() for line in lines] + [choice.choices(words, k=8) for _ in range(300)]:
+        numbers, entries = subwords([BEFORE, *text])
+        kept = [k for k, word in enumerate(text) if word.strip()]
+        raw = " ".join(text[k] for k in kept).encode("utf-8", "replace").decode()
+        encoding = backend.encode(raw, add_special_tokens=False)
+        owners = [k for k in kept for _ in f" {text[k]}"][1:]  # of each character
+        expected, latest = {k: [] for k in range(len(text))}, 0
+        for number, (begin, _) in zip(encoding.ids, encoding.offsets, strict=True):
+            latest = max(latest, owners[min(begin, len(owners) - 1)])
+            expected[latest].append(number)
+        parts = zip(entries.starts[numbers], entries.counts[numbers], strict=True)
+        pieces = [entries.ids[start : start + count].tolist() for start, count in parts]
+        assert pieces == [[5], *expected.values()]
 
 
 def test_little_padding(encoders, sentences, monkeypatch):

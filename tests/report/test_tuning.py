@@ -183,7 +183,7 @@ def test_the_draws_of_a_sweep(tmp_path):
     assert grid.heads == ["", "no encoder", "mini"]
     assert grid.rows == [
         ["draws", "4 (1 failed)", "4"],
-        ["time", "0:03:00 (of the others)", "0:04:00"],
+        ["time", "0:03:00 (without failed draws)", "0:04:00"],
         ["best on dev", "70.00", "80.00"],
         ["with task.optimizer.lr", "0.003", "0.002"],
         ["with dropout of ELMo's vectors", "–", "0.2"],

@@ -50,4 +50,4 @@ def test_conll2012(tmp_path, caplog):
     assert [spans for _, spans in every] == [[("PERSON", 0, 0), ("X", 1, 1)]] + 5 * [[]]
     with caplog.at_level(logging.INFO):
         assert entities(tmp_path, named + bare, annotated=True) == every[:3]
-    assert "gold: 1 document without a name left out (annotated)" in caplog.text
+    assert "gold: leaves out 1 document without a name (annotated=true)" in caplog.text
