@@ -1,6 +1,6 @@
 """`last.ckpt`: a killed and resumed run gives the same results as an uninterrupted one, bit for bit
-on a CPU. (Without a store, a frozen biLM may give other last digits, since its cache of words begins
-anew.)
+on a CPU. (Without a store, a frozen biLM may give other last digits, since its cache of words is
+new.)
 
 Lightning's checkpoints lack the position in the epoch's batches, the random state, the curves, and
 whether training was over. A schedule that monitors dev also misses a step when a run resumes.
