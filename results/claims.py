@@ -7,7 +7,7 @@ the decision rule.
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, NonNegativeInt, ValidationError, model_validator
 
@@ -33,6 +33,7 @@ VERDICTS = (CONFIRMED, NOT_REPRODUCED, UNDECIDED, PRELIMINARY)
 CORPUS = ["task.name", "data.name"]
 ABOUT_PRIMARY = "Primary claims, on all planned corpora, are a family of their own. "
 MISSING = object()  # equals no setting
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Claim(BaseModel, extra="forbid", strict=True):
@@ -68,21 +69,17 @@ class Claim(BaseModel, extra="forbid", strict=True):
         return self
 
     @property
-    def region(self) -> float | None:
-        """The margin as a fraction of 1."""
-        return None if self.equal_within is None else self.equal_within / 100
+    def region(self) -> float:
+        """The margin as a fraction of 1; 0 without one."""
+        return (self.equal_within or 0) / 100
 
     @property
     def compared_keys(self) -> list[str]:
-        """The keys (with all keys below) that may differ between ours and theirs.
-
-        An encoder also has its own settings and files.
+        """The keys (with all keys below) that may differ between ours and theirs; an encoder also
+        has its own settings.
         """
-        keys = {
-            "encoder" if key.partition(".")[0] == "encoder" else key
-            for key in (*self.ours, *self.theirs)
-        }
-        return [*sorted(keys), *(["inputs.encoder"] if "encoder" in keys else [])]
+        keys = (*self.ours, *self.theirs)
+        return sorted({"encoder" if key.startswith("encoder.") else key for key in keys})
 
 
 class Finding(NamedTuple):
@@ -102,16 +99,22 @@ class Finding(NamedTuple):
 
 def read(claims: Mapping[str, Any], equal_within: float | None) -> list[Claim]:
     """Return claims given by title; raises ValueError, with the claim's key, for an invalid one."""
-    results = []
-    for title, about in claims.items():
-        try:
-            claim = {"title": title, "equal_within": equal_within} | (about or {})
-            results.append(Claim.model_validate(claim))
-        except ValidationError as error:
-            fault = error.errors()[0]
-            key = ".".join(map(str, ("claims", title, *fault["loc"][:1])))
-            raise ValueError(f"{key}: {fault['msg']}") from error
-    return results
+    usual = {"equal_within": equal_within}
+    return [
+        checked(Claim, {"title": title} | usual | (about or {}), f"claims.{title}")
+        for title, about in claims.items()
+    ]
+
+
+def checked(model: type[Model], values: Mapping[str, Any], place: str = "") -> Model:
+    """Return the model of these values; raises ValueError, with its key, for a wrong one."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = ".".join(filter(None, [place, *map(str, fault["loc"][:1])]))
+        came = f"={fault['input']}" if fault["loc"] and fault["type"] != "missing" else ""
+        raise ValueError(f"{key}{came}: {fault['msg']}") from error
 
 
 def findings(
@@ -147,7 +150,7 @@ def _of_rows(runs: Sequence[Run], claim: Claim, usual: Mapping[str, Any]) -> Ite
             raise ValueError(f"{key}: {error}") from error
         comparison = compared(ours[row], theirs[row], None, "test")
         untested = [f"no test, since {comparison.flaw[0]}"] if comparison.flaw else []
-        said = "; ".join([*untested, *unlike(runs, CORPUS, claim.compared_keys)])
+        said = "; ".join([*untested, *unlike([runs], [], claim.compared_keys)])
         yield Finding(claim, row, ours[row], theirs[row], comparison, said)
 
 
@@ -213,12 +216,13 @@ def decided(results: Sequence[Finding], correct: Correction) -> list[Finding]:
     return with_verdicts
 
 
-def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
+def verdict(expect: str, comparison: Comparison, region: float) -> str:
     """Return whether a comparison confirms the expectation, does not reproduce it, or leaves it
     undecided; with fewer than FEWEST runs a side it is preliminary.
 
     A difference is significant if its p, with Holm's correction for its family, is below 5 %. A
-    difference is within the region if two one-sided tests at 5 % show it.
+    difference is within the region (a fraction of 1, 0 for none) if two one-sided tests at 5 %
+    show it (Schuirmann 1987).
 
     - better: confirmed by a significant gain; not reproduced by a significant loss or by a
       difference within the region, even a significant one.
@@ -232,33 +236,19 @@ def verdict(expect: str, comparison: Comparison, region: float | None) -> str:
         return PRELIMINARY
     if test is None or p is None:
         return UNDECIDED
-    is_sure, is_equal = p < LEVEL, region is not None and bool(equal_within(test, region))
+    is_sure, half = p < LEVEL, reach(test.scales, 2 * LEVEL)  # of one-sided 95 % bounds
+    is_equal = abs(test.difference) + half < region
     if expect == "equal":
         low, high = test.interval
-        is_outside = is_sure and (low > (region or 0) or high < -(region or 0))
+        is_outside = is_sure and (low > region or high < -region)
         return CONFIRMED if is_equal else NOT_REPRODUCED if is_outside else UNDECIDED
-    if expect == "not worse" and ((is_sure and gain) or _least(test) > -(region or 0)):
+    if expect == "not worse" and ((is_sure and gain) or test.difference - half > -region):
         return CONFIRMED
     if expect == "better" and is_equal:
         return NOT_REPRODUCED
     if not is_sure:
         return UNDECIDED
     return CONFIRMED if gain else NOT_REPRODUCED
-
-
-def equal_within(test: Test, region: float) -> bool | None:
-    """Whether two one-sided tests at 5 % show that the true difference is smaller than the region.
-
-    Schuirmann (1987). Returns None if the test has no p value or is preliminary.
-    """
-    if test.p is None or test.is_preliminary:
-        return None
-    return bool(abs(test.difference) + reach(test.scales, 2 * LEVEL) < region)
-
-
-def _least(test: Test) -> float:
-    """Return the lower one-sided 95 % confidence bound of the difference."""
-    return test.difference - reach(test.scales, 2 * LEVEL)
 
 
 def summary(results: Sequence[Finding]) -> Grid:
@@ -286,8 +276,7 @@ def summary(results: Sequence[Finding]) -> Grid:
 
 
 def _expected(claim: Claim) -> str:
-    region = claim.region
-    margin = "" if region is None else f" (region ±{100 * region:g})"
+    margin = f" (region ±{claim.equal_within:g})" if claim.equal_within else ""
     primary = f", primary{f' on {claim.corpora} corpora' * bool(claim.corpora)}" * claim.primary
     return f"{claim.expect}{margin}{primary}"
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from overview import Corpora, Corpus, gains, numbers
 
 from elmo_bench.report import Report
 from elmo_bench.report.grids import labels_of
 from elmo_bench.report.plots import style
+from elmo_bench.report.plots.comparison import difference
 from elmo_bench.report.significance import LEVEL
 from elmo_bench.report.table import Cell
 
@@ -43,7 +43,8 @@ def _draw(part: SubFigure, report: Report, rows: Sequence[tuple[Corpus, list[Cel
         runs = "; ".join(dict.fromkeys(numbers(report, cell) for cell in cells))
         sizes.append(f"{runs} runs, {corpus.train} ({corpus.of})")
         for cell in cells:
-            _mark(axes, cell, y, looks[cell.column], labels.columns[cell.column])
+            look, label = looks[cell.column], labels.columns[cell.column]
+            difference(axes, cell.comparison, y, look, label)
             y += 1
         y += 0.3 * (len(cells) > 1)
     for side, texts in ((axes, left), (right, sizes)):
@@ -54,12 +55,3 @@ def _draw(part: SubFigure, report: Report, rows: Sequence[tuple[Corpus, list[Cel
     axes.set_xlabel(
         f"difference to {labels.base}, points, and 95 % interval (filled: p (Holm) < {LEVEL:g})"
     )
-
-
-def _mark(axes: Axes, cell: Cell, y: float, look: style.Look, label: str) -> None:
-    compared, shown = cell.comparison, look | {"linestyle": "none", "markersize": 5.5}
-    if compared.test:
-        axes.plot([100 * end for end in compared.test.interval], (y, y), color=look["color"])
-    if not compared.is_significant:
-        shown["markerfacecolor"] = style.PAPER
-    axes.plot(100 * compared.difference, y, **shown, label=label)

@@ -9,6 +9,7 @@ python results/refresh.py --settings=FILE.yaml     # other documents; KEY=VALUE 
 import argparse
 import difflib
 import logging
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,15 +21,15 @@ import claims
 import overview
 import probed
 from omegaconf import OmegaConf
-from pydantic import ValidationError
+from pydantic import Field
 
 from elmo_bench import report as reports
-from elmo_bench.config.settings import Section, Table
+from elmo_bench.config.settings import Files, Keys, Table
 from elmo_bench.files import File, Folder, Positive, Text, atomic, write_text
 from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
 from elmo_bench.report.probes import encoder_title
 from elmo_bench.report.table import Cell, grouped
-from elmo_bench.runs import NOTHING, Run, distinguishing, equal, full_keys, values, where
+from elmo_bench.runs import NOTHING, RUNNING, Run, distinguishing, equal, full_keys, values, where
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
@@ -42,31 +43,20 @@ EVERY = ("tables.yaml", "bert.yaml", "series.yaml", "tuning.yaml")
 class Settings(Table):
     """The settings: those of a report, and those of its documents."""
 
-    title: Text | None
-    cache_dir: Folder
-    document: File
-    documents: dict[str, File]
-    captions: bool
-    tables: dict[str, dict[str, Any]]
-    claims: dict[str, dict[str, Any] | None]
-    usual: dict[str, Any]
-    pictures: dict[str, Text]
-    probes: Folder | None
+    runs: Files = "results"
+    columns: Keys = "elmo.mix"
+    title: Text | None = None
+    cache_dir: Folder = os.environ.get("ELMO_BENCH_CACHE", "~/.cache/elmo-bench")
+    document: File = "RESULTS.md"
+    documents: dict[str, File] = Field({})
+    captions: bool = True
+    tables: dict[str, dict[str, Any]] = Field({})
+    claims: dict[str, dict[str, Any] | None] = Field({})
+    usual: dict[str, Any] = Field({})
+    pictures: dict[str, Text] = Field({})
+    probes: Folder | None = None
     equal_within: Positive | None = None
     word_vectors: Any = None  # for ${word_vectors}
-
-
-DEFAULTS: dict[str, Any] = {
-    "runs": "results",
-    "document": "RESULTS.md",
-    "title": None,
-    "captions": True,
-    "cache_dir": '${oc.env:ELMO_BENCH_CACHE,"~/.cache/elmo-bench"}',
-    **{key: {} for key in ("documents", "tables", "claims", "usual", "pictures")},
-    **dict.fromkeys(("probes", "where", "rows", "baseline", "split", "metric", "equal_within")),
-    "columns": "elmo.mix",
-    "paper": None,
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,12 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = [Path(__file__).with_name(name) for name in EVERY]
     changes = OmegaConf.from_dotlist(options.overrides)
     paths = options.settings or own
-    merged = [OmegaConf.merge(DEFAULTS, OmegaConf.load(path), changes) for path in paths]
+    merged = [OmegaConf.merge(OmegaConf.load(path), changes) for path in paths]
     several: Any = [OmegaConf.to_container(each, resolve=True) for each in merged]
     refresh(several, options.output, check=options.check)
 
 
-def refresh(several: Sequence[Mapping[str, Any]], output: Sequence[str], *, check: bool) -> None:
+def refresh(given: Sequence[Mapping[str, Any]], output: Sequence[str], *, check: bool) -> None:
     """Write the tables into their documents, the pictures, and all tables to the files `output`.
 
     With `check`, compare the documents with the runs instead, and write only `output`. A document
@@ -96,8 +86,8 @@ def refresh(several: Sequence[Mapping[str, Any]], output: Sequence[str], *, chec
     """
     outputs, every = checked_outputs([*output]), list[reports.Report]()
     documents: dict[Path, dict[str, str]] = defaultdict(dict)
+    several = [_checked(settings) for settings in given]
     for settings in several:
-        _check_settings(settings)
         built, findings = _built(settings)
         every += built.every
         for path, title, block in _blocks(settings, built, findings):
@@ -116,9 +106,9 @@ def refresh(several: Sequence[Mapping[str, Any]], output: Sequence[str], *, chec
     write_files(outputs, every, "", several[0]["title"])
 
 
-def _check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise ValueError, with its key, for a setting that is unknown or wrong."""
-    _check(Settings, settings)
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings; raises ValueError, with its key, for one that is unknown or wrong."""
+    settings = claims.checked(Settings, given).model_dump()
     tables, pictures = settings["tables"], settings["pictures"]
     checked_outputs([*pictures])
     if unknown := {*pictures.values()} - tables.keys():
@@ -132,17 +122,8 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
             raise ValueError(f"tables.{title}.show: unknown {unknown}; use {', '.join(KINDS)}")
         if not isinstance(table.get("command"), str):
             raise ValueError(f"tables.{title}.command is missing: give the command of its runs")
-        _check(Table, _of_report(table), f"tables.{title}.")
-
-
-def _check(section: type[Section], settings: Mapping[str, Any], place: str = "") -> None:
-    """Raise ValueError, with its key, for a setting that is unknown or wrong."""
-    try:
-        section.model_validate(settings)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = str(fault["loc"][0])
-        raise ValueError(f"{place}{key}={settings.get(key)}: {fault['msg']}") from error
+        claims.checked(Table, _of_report(table), f"tables.{title}")
+    return settings
 
 
 class Built(NamedTuple):
@@ -168,7 +149,7 @@ def _built(settings: Mapping[str, Any]) -> tuple[Built, list[claims.Finding]]:
             failed = _matching(unfinished, table)
             if chosen := comparable(_matching(runs, table), table):
                 built.by_title[title] = build.reports_of(chosen, failed, title, table)
-                built.failed[title] = failed
+                built.failed[title] = [run for run in failed if run.reason != RUNNING]
         except ValueError as error:
             raise ValueError(f"tables.{title}: {error}") from error
     if settings["tables"] and not built.by_title:

@@ -63,15 +63,11 @@ def _tuning(reports: Sequence[Report]) -> str:
     groups = [grouped(report.draws, report.rows, report.columns) for report in reports]
     numbers = sorted({len(side) for each in groups for side in each.values()})
     seconds = sum(draw.seconds.get("total", 0) for draw in draws.values())
-    places = [(each.keys, cell) for each in reports for cell in each.cells]
-    tuned = {(*row, *column) for group in groups for row, column in group}
-    which = dict.fromkeys(name(keys, cell.key) for keys, cell in places if cell.key in tuned)
-    is_each = all(cell.key in tuned for _, cell in places)
-    begin = (
-        "The settings of each side"
-        if is_each
-        else f"Only {'; '.join(which)} was tuned: its settings"
-    )
+    cells = [(each.keys, cell) for each in reports for cell in each.cells]
+    tuned = [(keys, cell) for keys, cell in cells if cell.runs[0].tune]
+    names = dict.fromkeys(name(keys, cell.key) for keys, cell in tuned)
+    is_each = len(tuned) == len(cells)
+    begin = "The settings of each side" if is_each else f"Only the settings of {'; '.join(names)}"
     curves = "; tuning curves have simultaneous bands (Lourie et al. 2024)"
     return (
         f" {begin} are the best on dev of {listed(map(str, numbers))} random draws, each trained "
@@ -125,19 +121,20 @@ def _hashes(runs: Sequence[Run]) -> list[str]:
 def commands(runs: Iterable[Run]) -> list[str]:
     """Return the recorded command lines of the runs; those that differ only in seed share a line.
 
-    Without folders of the machine, draws of `sweep=tune`, `job=card`, and runs without a command.
+    An evaluation has its checkpoint's seed, which is not named. Without folders of the machine,
+    draws of `sweep=tune`, `job=card`, and runs without a command.
     """
     seeds: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for run in runs:
         aside = ("seed", "out", *(TUNING if run.tune else ()))  # the folder of a card
         if recorded := overrides(Path(run.folder, OVERRIDES)):
             own = (one for one in recorded if one != "job=card" and not below(key_of(one), aside))
-            seeds[tuple(own)].add(run.seed)
+            seeds[tuple(own)] |= {run.seed} if run.epochs else set()
     lines = []
     for settings, numbers in seeds.items():
         several = ["-m"] * (len(numbers) > 1)
-        seed = f"seed={','.join(map(str, sorted(numbers)))}"
-        lines.append(shlex.join([*COMMAND, *several, *settings, seed]))
+        seed = [f"seed={','.join(map(str, sorted(numbers)))}"] * bool(numbers)
+        lines.append(shlex.join([*COMMAND, *several, *settings, *seed]))
     return lines
 
 

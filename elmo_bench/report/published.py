@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+import yaml
 
 from elmo_bench.runs import Run, equal
 
@@ -17,8 +17,8 @@ OWN = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under ta
 
 @cache
 def _content() -> dict[str, Any]:
-    content: Any = OmegaConf.to_container(
-        OmegaConf.load(Path(__file__).with_name("published.yaml"))
+    content: dict[str, Any] = yaml.safe_load(
+        Path(__file__).with_name("published.yaml").read_text(encoding="utf-8")
     )
     return content
 

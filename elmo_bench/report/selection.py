@@ -40,7 +40,7 @@ def select(
     runs = [run for run in runs if values(run, keys) in settings]
     measured = [run for run in runs if is_measured(run, "test")]
     reports = [replace(on_dev, title=titled(title, "compared on dev"))]
-    if measured:
+    if measured and alternatives:
         has_baseline = on_dev.baseline in {values(run, on_dev.columns) for run in measured}
         options["baseline"] = on_dev.baseline if has_baseline else None
         on_test = report(runs, on_dev.rows, on_dev.columns, split="test", title=title, **options)

@@ -203,26 +203,31 @@ def report(
 
 def _unlike(report: Report) -> Iterator[str]:
     """Yield notes on what differs within a row beside the keys of the columns."""
-    if report.baseline is not None:
-        named = [re.sub(r"\.(name|_target_)$", "", key) for key in report.columns]
-        parts = [key for key in report.columns if key in ("task.name", "data.name")]
-        for group, files in READ.items():
-            named += files if any(below(key, (group,)) for key in named) else ()
-        yield from unlike(report.runs, [*report.rows, *parts], named)
+    named = [re.sub(r"\.(name|_target_)$", "", key) for key in report.columns]
+    parts = [key for key in report.columns if key in ("task.name", "data.name")]
+    by_row = report.by_row.values()  # with a baseline that another row lends
+    rows = [[run for cell in cells.values() for run in cell.runs] for cells in by_row]
+    yield from unlike(rows, parts, named)
 
 
-def unlike(runs: Sequence[Run], rows: Sequence[str], named: Sequence[str]) -> Iterator[str]:
-    """Yield notes: all sides were tuned with as many draws, or in a row they differ in settings
-    that are not below a named key.
+def unlike(
+    rows: Sequence[Sequence[Run]], parts: Sequence[str], named: Sequence[str]
+) -> Iterator[str]:
+    """Yield notes: all sides were tuned with as many draws, or runs of a row, with equal values of
+    `parts`, differ in settings that neither are below a named key nor follow from it.
     """
-    keys = {key for run in runs for key in run.acting if not below(key, (*WITHIN, *named))}
+    runs = [run for row in rows for run in row]
+    asked = [group for group in READ if any(below(key, (group,)) for key in named)]
+    files = [file for group in asked for file in READ[group]]
+    known = (*WITHIN, *named, *files)
+    keys = {key for run in runs for key in run.acting if not below(key, known)}
     budgets = {run.config.get("budget") if run.tune else None for run in runs}
     if len(budgets) == 1 and None not in budgets:
         yield f"each side with its own choice of {budgets.pop()} draws"
         keys -= drawn(runs)
-    read = [run for run in runs if not run.is_baseline]  # which has neither encoder nor mix
-    sides = {key: read if below(key, ("encoder", MIX)) else runs for key in keys}
-    more = [key for key in sorted(keys) if varies(sides[key], rows, key)]
+    with_layers = [[run for run in row if not run.is_baseline] for row in rows]
+    sides = {key: with_layers if below(key, ("encoder", MIX)) else rows for key in keys}
+    more = [key for key in sorted(keys) if any(varies(row, parts, key) for row in sides[key])]
     shown = [key for key in more if not key.endswith("._partial_")]
     if shown:
         shown[MOST:] = [f"{len(shown) - MOST} more"] * (len(shown) > MOST)

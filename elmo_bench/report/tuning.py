@@ -196,7 +196,8 @@ def lines(side: Side, most: int) -> dict[str, str]:
         shown[f"with {axis(key)}"] = value(key, values(best, [key])[0])
     for k in (k for k in budgets(most) if k <= number):
         median, *ends = (float(each[k - 1]) for each in side.curve)
-        band = ("no bound" if end in (side.lowest, TOP) else points(end) for end in ends)
+        pairs = zip(ends, (side.lowest, TOP), strict=True)
+        band = ("no bound" if end == unknown else points(end) for end, unknown in pairs)
         shown[f"best of {k}"] = f"{points(median)} ({' to '.join(dict.fromkeys(band))})"
     return shown
 

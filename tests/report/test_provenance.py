@@ -104,7 +104,7 @@ def ran(folder, seed, *overrides):
     (folder / ".hydra").mkdir(parents=True)
     text = "".join(f"- {each}\n" for each in (*overrides, f"seed={seed}"))
     (folder / ".hydra" / "overrides.yaml").write_text(text)
-    return a_run(folder=folder, seed=seed)
+    return a_run(folder=folder, seed=seed, epochs="job=evaluate" not in overrides)
 
 
 def test_commands(tmp_path):
@@ -122,17 +122,17 @@ def test_commands(tmp_path):
         ),
         *(
             ran(
-                tmp_path / f"evaluated{seed}", seed, "job=evaluate", f"checkpoint=/home/{seed}.ckpt"
+                tmp_path / f"evaluated{seed}", seed, "job=evaluate", f"checkpoint=/me/{seed}/{name}"
             )
-            for seed in (1, 2)
+            for seed, name in ((1, "best.ckpt"), (2, "best.ckpt"), (3, "mine.ckpt"))
         ),
     ]
     assert commands(runs) == [
         "python run.py -m task=ner 'encoder.directions=[forward]' +vocab.vectors=glove.gz seed=2,10",
         "python run.py task=ner encoder=none seed=1",
         "python run.py elmo.l2=0.1 seed=3",
-        "python run.py job=evaluate checkpoint=1.ckpt seed=1",
-        "python run.py job=evaluate checkpoint=2.ckpt seed=2",
+        "python run.py job=evaluate checkpoint=best.ckpt",
+        "python run.py job=evaluate checkpoint=mine.ckpt",
     ]
 
 

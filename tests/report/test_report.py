@@ -609,8 +609,10 @@ def test_what_else_differs_between_the_columns_is_said(tmp_path):
         result(tmp_path / name, 0.5, encoder_name=name, elmo_mix=mix, task_size=size)
     runs = collect([tmp_path])
     unlike = "the sides differ in task.size, too"
-    assert unlike in report(runs, ["task"], ["encoder"], baseline=("none",)).notes
-    assert unlike not in report(runs, ["task"], ["encoder"]).notes
+    for baseline in (("none",), None):
+        assert unlike in report(runs, ["task"], ["encoder"], baseline=baseline).notes
+    lent = report(runs, ["task", "encoder"], ["elmo.mix"], baseline=("none",))  # from its own row
+    assert unlike in lent.notes
     alike = where(runs, {"encoder": "mini"}, with_baseline=True)
     for columns in (["encoder"], ["elmo.mix"]):
         notes = report(alike, ["task"], columns, baseline=("none",)).notes

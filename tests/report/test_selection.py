@@ -99,6 +99,13 @@ def test_nothing_to_choose(tmp_path, mixes):
     assert (only.split, only.title, only.chosen_among) == ("test", "", 0)
 
 
+def test_all_that_dev_could_choose_is_the_baseline(tmp_path):
+    for mix, encoder in (("none", "none"), ("all", "mini"), ("top", "mini")):
+        run(tmp_path / mix, mix, 1, encoder=encoder)
+    (found,) = select(collect([tmp_path]), ["elmo.mix"], ["encoder"], baseline=("mini",))
+    assert found.split == "dev"
+
+
 def test_a_note_on_the_code_stands_once(tmp_path):
     for mix in ("none", "all", "top"):
         run(tmp_path / mix, mix, 1, commit=mix)

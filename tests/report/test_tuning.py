@@ -16,7 +16,7 @@ from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style, tuning
 from elmo_bench.report.provenance import methods
-from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, probability, side, verdict
+from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, lines, probability, side, verdict
 from elmo_bench.report.write import markdown
 
 from .made import a_run
@@ -125,6 +125,14 @@ def test_a_draw_that_failed_has_the_lowest_score(score, lowest):
     found = side(draws)
     assert [*found.scores] == [lowest, score]
     assert found.best == draws[:1]
+
+
+def test_an_end_of_the_band_without_a_bound():
+    """Only the upper one, even where the lower one is as high as a score can be."""
+    draws = [a_run(config={"trial": n, "tune": SPACE}, metrics={"dev/f1": 1.0}) for n in range(8)]
+    shown = [lines(side(part), len(part)) for part in (draws[:1], draws)]
+    assert shown[0]["best of 1"] == "100.00 (no bound)"
+    assert shown[1]["best of 4"] == "100.00 (100.00 to no bound)"
 
 
 def run(folder, encoder, seed, trial=None, dev=None, lr=0.001, **more):
@@ -265,7 +273,7 @@ def test_one_side_was_tuned(tmp_path):
     for seed in (2, 3):
         run(tmp_path / f"none{seed}", "none", seed, None, 0.5, tune={})
     found = compared(tmp_path)
-    said = "Only ner, mini was tuned: its settings are the best on dev of 2 random draws"
+    said = "Only the settings of ner, mini are the best on dev of 2 random draws"
     assert said in methods([found])
     assert "tuning curves" not in methods([found])
 

@@ -10,7 +10,6 @@ from claims import (
     correction,
     decided,
     details,
-    equal_within,
     findings,
     read,
     summary,
@@ -40,9 +39,9 @@ def comparison(difference, error, runs=(10, 10)):
 @pytest.mark.parametrize(
     ("expect", "difference", "error", "region", "decided"),
     [
-        ("better", 0.05, 0.01, None, CONFIRMED),
-        ("better", -0.05, 0.01, None, NOT_REPRODUCED),
-        ("better", 0.01, 0.01, None, UNDECIDED),
+        ("better", 0.05, 0.01, 0, CONFIRMED),
+        ("better", -0.05, 0.01, 0, NOT_REPRODUCED),
+        ("better", 0.01, 0.01, 0, UNDECIDED),
         ("better", 0.001, 0.001, 0.01, NOT_REPRODUCED),  # no difference to speak of
         ("better", 0.004, 0.001, 0.01, NOT_REPRODUCED),  # a sure one, and too small
         ("better", 0.03, 0.01, 0.01, CONFIRMED),
@@ -63,22 +62,21 @@ def test_the_rule(expect, difference, error, region, decided):
     assert verdict(expect, comparison(difference, error), region) == decided
 
 
-def test_equal_within():
+def test_equal():
     """Two one-sided tests at 5 %: the 90 % interval lies within the region."""
     ours, theirs = pair(Setting("accuracy", runs=(5, 5), skill=0.1), seed=4)
     test = compare(ours, theirs)
     ends = [scale.error * stats.t.ppf(0.95, scale.freedom) for scale in test.scales]
     reach = abs(test.difference) + max(ends)
-    assert equal_within(test, 1.001 * reach) is True
-    assert equal_within(test, 0.999 * reach) is False
-    few = compare(*pair(Setting(runs=(4, 5), skill=0.1), seed=4))
-    assert equal_within(few, 1.0) is None
+    found = Comparison(test.difference, None, test, 0.5)
+    assert verdict("equal", found, 1.001 * reach) == CONFIRMED
+    assert verdict("equal", found, 0.999 * reach) == UNDECIDED
 
 
 def test_without_a_test_nothing_is_decided():
-    assert verdict("better", Comparison(0.5, None), None) == UNDECIDED
+    assert verdict("better", Comparison(0.5, None), 0) == UNDECIDED
     few = comparison(0.5, 0.01, runs=(4, 10))
-    assert verdict("better", few, None) == verdict("equal", few, 0.01) == PRELIMINARY
+    assert verdict("better", few, 0) == verdict("equal", few, 0.01) == PRELIMINARY
 
 
 @pytest.fixture
@@ -211,11 +209,11 @@ def test_what_weakens_a_verdict_is_said(runs):
     ("about", "message"),
     [
         ({"theirs": NONE}, "claims.x.ours: Field required"),
-        ({"ours": {}, "theirs": NONE, "expects": 1}, "claims.x.expects: Extra inputs"),
-        ({"ours": {}, "theirs": NONE, "expect": "worse"}, "claims.x.expect: Input should be"),
+        ({"ours": {}, "theirs": NONE, "expects": 1}, "claims.x.expects=1: Extra inputs"),
+        ({"ours": {}, "theirs": NONE, "expect": "worse"}, "claims.x.expect=worse: Input should be"),
         ({"ours": {}, "theirs": NONE, "expect": "equal"}, "claims.x: .*requires equal_within"),
-        ({"ours": {}, "theirs": NONE, "equal_within": -1}, "claims.x.equal_within: .* than 0"),
-        ({"ours": {}, "theirs": NONE, "primary": "yes"}, "claims.x.primary: .* boolean"),
+        ({"ours": {}, "theirs": NONE, "equal_within": -1}, "claims.x.equal_within=-1: .* than 0"),
+        ({"ours": {}, "theirs": NONE, "primary": "yes"}, "claims.x.primary=yes: .* boolean"),
         ({"ours": {}, "theirs": NONE, "corpora": 11}, "claims.x: .*corpora is for a primary claim"),
         ({"ours": {"elmo.mxi": 1}, "theirs": NONE}, r"claims.x.ours=.* no run has"),
     ],

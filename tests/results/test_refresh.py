@@ -5,6 +5,7 @@ import json
 import re
 import runpy
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from blocks import refreshed
 from refresh import comparable, main
 
+from elmo_bench.files import alone
 from elmo_bench.runs import collect
 from tests.report.test_probes import content
 from tests.report.test_report import result
@@ -166,6 +168,17 @@ def test_probes_that_are_kept(own, tmp_path):
     text = path.read_text()
     assert "| mini | 1 | 90.00 ± 0.00 | 15.00 ± 7.07 | 62.50 |\n" in text
     assert "\n\nmini, ewt: python run.py job=probe\n<!-- end -->" in text
+
+
+def test_a_run_that_is_under_way_has_not_failed(own, tmp_path):
+    (tmp_path / "runs" / "begun").mkdir()
+    config = json.loads((tmp_path / "runs" / "all1" / "result.json").read_text())["config"]
+    run = {"identity": "begun", "inputs": {}, "config": config}
+    (tmp_path / "runs" / "begun" / "run.json").write_text(json.dumps(run))
+    for ends, counted in ((False, "none"), (True, "1")):
+        with nullcontext() if ends else alone(tmp_path / "runs" / "begun" / "run", ""):
+            main(own)
+        assert f"6 runs, {counted} failed." in (tmp_path / "R.md").read_text()
 
 
 def test_a_document_of_ones_own(own, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
+from ..comparison import Comparison
 from ..grids import labels_of, titled
 from ..significance import LEVEL
 from ..table import Cell, Key, Report, comparisons_of
@@ -83,17 +84,22 @@ def _differences(
     """Draw the differences to the baseline with their intervals."""
     axes.set_xlim(_span(report))
     axes.axvline(0, color=style.SOFT, linewidth=0.8)
+    labels = "difference, 95 % interval", f"p (Holm) < {LEVEL:g}"
     for y, cell in enumerate(cells):
-        if (compared := cell.comparison) is None:
-            continue
-        look = styles[cell.column] | {"linestyle": "none", "markersize": 5.5}
-        if compared.test:
-            axes.plot(np.multiply(100, compared.test.interval), (y, y), color=look["color"])
-        if compared.is_significant:
-            label = f"p (Holm) < {LEVEL:g}"
-        else:
-            look["markerfacecolor"], label = style.PAPER, "difference, 95 % interval"
-        axes.plot(100 * compared.difference, y, **look, label=label)
+        if compared := cell.comparison:
+            difference(axes, compared, y, styles[cell.column], labels[compared.is_significant])
+
+
+def difference(
+    axes: Axes, compared: Comparison, y: int | float, look: style.Look, label: str
+) -> None:
+    """Draw a difference and its interval, filled if it is significant."""
+    look = look | {"linestyle": "none", "markersize": 5.5}
+    if compared.test:
+        axes.plot(np.multiply(100, compared.test.interval), (y, y), color=look["color"])
+    if not compared.is_significant:
+        look["markerfacecolor"] = style.PAPER
+    axes.plot(100 * compared.difference, y, **look, label=label)
 
 
 def _span(report: Report) -> tuple[float, float]:
