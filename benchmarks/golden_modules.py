@@ -26,7 +26,6 @@ def figures() -> Iterator[tuple[str, Any]]:
         char_ids,
         crf,
         highway_lstm,
-        lstmp_clip,
         maxout,
         scalar_mix,
     )
@@ -116,32 +115,6 @@ def highway_lstm() -> dict[str, Any]:
             }
         )
     return {"cases": cases}
-
-
-def lstmp_clip() -> dict[str, Any]:
-    """One layer of a biLM whose clips both bind; its gates as AllenNLP has them, i, f, g, o."""
-    from allennlp.modules.lstm_cell_with_projection import LstmCellWithProjection
-
-    cell_clip, proj_clip = 0.5, 0.25
-    lstm = _filled(
-        LstmCellWithProjection(
-            4, 3, 5, memory_cell_clip_value=cell_clip, state_projection_clip_value=proj_clip
-        )
-    )
-    x = _random(*_mask().shape, 4) * _mask()[..., None]
-    outputs, (h, c) = lstm(x, LENGTHS)
-    return {
-        "cell_clip": cell_clip,
-        "proj_clip": proj_clip,
-        "lengths": LENGTHS,
-        "x": _array(x),
-        "W": _array(torch.cat([lstm.input_linearity.weight, lstm.state_linearity.weight], 1)),
-        "b": _array(lstm.state_linearity.bias),
-        "WP": _array(lstm.state_projection.weight),
-        "outputs": _array(outputs),
-        "final_h": _array(h[0]),
-        "final_c": _array(c[0]),
-    }
 
 
 def maxout() -> dict[str, Any]:

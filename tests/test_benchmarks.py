@@ -39,35 +39,19 @@ def test_every_group(tmp_path, monkeypatch, capsys):
         assert work in printed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["bilms"], "there is no group bilms: choose from counts, bilm"),
-        (["bilm", "--quick", "--peers", "."], "no allennlp/modules/elmo.py"),
-    ],
-)
-def test_wrong_arguments(arguments, said, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
-    with pytest.raises(SystemExit) as raised:
-        main()
-    assert raised.value.code not in (0, None)
-    assert said in f"{raised.value} {capsys.readouterr().err}"
-
-
 @pytest.mark.slow
 def test_kills(tmp_path):
     """The tool kills, gives the command again, and sees where it left something else."""
-    command = [sys.executable, "-m", "benchmarks.kills", "--kills", "2", "--folder", str(tmp_path)]
-    stages = ["--stages", "embed", "eight processes on one store"]
+    command = [sys.executable, "-m", "benchmarks.kills", "--kills", "1", "--folder", str(tmp_path)]
     done = subprocess.run(
-        [*command, *stages], capture_output=True, text=True, cwd=ROOT, timeout=600
+        [*command, "--stages", "embed"], capture_output=True, text=True, cwd=ROOT, timeout=600
     )
     assert done.returncode == 0, done.stderr
     counts = {
         line.split("\u2502")[1].strip(): line.split() for line in done.stdout.splitlines()[3:-1]
     }
-    assert counts.keys() == {"embed", "eight processes on one store", "all"}
-    assert counts["all"][-6:] == ["2", "\u2502", "2", "\u2502", "0", "\u2502"]
+    assert counts.keys() == {"embed", "all"}
+    assert counts["all"][-6:] == ["1", "\u2502", "1", "\u2502", "0", "\u2502"]
     path = tmp_path / "embed" / "undisturbed" / "out" / "v.hdf5"
     path.write_bytes(path.read_bytes() + b" ")
     assert kills.different(kills.of_files(path.parents[1]), {"v.hdf5": []}) == ["v.hdf5"]

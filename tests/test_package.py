@@ -18,6 +18,7 @@ import pytest
 
 import elmo_bench
 
+pytestmark = pytest.mark.xdist_group("package")  # which share what is built
 ROOT = Path(__file__).parents[1]
 SOURCES = ("conf", "elmo_bench", "hydra_plugins", "tasks")
 BUILD = "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')"
@@ -96,7 +97,7 @@ def test_what_the_source_distribution_holds(distributions):
 
 @pytest.mark.slow
 def test_the_installed_command_runs(command, tmp_path):
-    done = run(command, "task=ner", "data.size=40", "fit.max_epochs=1", cwd=tmp_path)
+    done = run(command, "task=ner", "data.size=4", "fit.max_epochs=1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     [result] = tmp_path.glob("outputs/*/*/result.json")
     about = json.loads(result.read_text())

@@ -1,11 +1,9 @@
 """The n-gram baseline: a probability distribution, and Kneser-Ney's by hand."""
 
-import json
-
 import numpy as np
 import pytest
 
-from benchmarks.trigram import BITS, Trigram, main
+from benchmarks.trigram import BITS, Trigram
 
 TEXT = [[3, 4, 5], [4, 3], [5, 5, 3, 4], [3, 4, 4], [3, 4, 5]]
 
@@ -47,15 +45,3 @@ def test_by_hand(trigram):
         np.prod([probability(gram) for gram in [(0, 0, 3), (0, 3, 4), (3, 4, 2), (4, 2, 1)]])
         ** (-1 / 4)
     )
-
-
-def test_command(tmp_path, capsys):
-    (tmp_path / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\na\nb\n")
-    (tmp_path / "text").write_text("a b a\nb a\n\na c\n")
-    main(
-        [
-            *("--train", f"{tmp_path}/text", "--vocabulary", f"{tmp_path}/vocabulary.txt"),
-            f"{tmp_path}/text",
-        ]
-    )
-    assert 1 < json.loads(capsys.readouterr().out)[f"{tmp_path}/text"] < 5

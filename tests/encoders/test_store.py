@@ -195,7 +195,7 @@ def _build(folder, queue):
 
 
 def test_several_at_once_build_it_once(tmp_path):
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     queue = context.Queue()
     processes = [context.Process(target=_build, args=(tmp_path, queue)) for _ in range(4)]
     for process in processes:

@@ -266,9 +266,12 @@ def test_a_decoder_reads_what_follows(lines, sentences, tmp_path, name):
             assert (layers[-1] - encode(one, [sentence])[0][-1])[0].norm() > 0.1
 
 
-@pytest.mark.parametrize("name", models.KINDS)
+@pytest.mark.parametrize(
+    "name", [name for name in models.KINDS if name.replace("-", "_") not in NAMES]
+)
 def test_architectures(lines, sentences, tmp_path, name):
     """Right in number and in value, alone and in a batch, and some layers alone."""
+    sentences = sentences[-4:]
     folder = models.kind(name, models.tokenizer("neox", lines), tmp_path)
     encoder = Transformer(model=folder, pooling="last")
     assert (encoder.num_layers, encoder.dim) == (4, 32)
@@ -664,6 +667,7 @@ def test_damaged_files_are_named(broken, name):
     (broken / name).write_bytes(b"[" * 100_000)
     with pytest.raises((ValueError, OSError), match=r"encoder\.model=.*broken"):
         Transformer(model=broken)
+    assert errors
     assert all(error.startswith(f"encoder.model={broken}") for error in errors)
 
 

@@ -17,6 +17,7 @@ from elmo_bench.lm import Corpus, LanguageModel, load_language_model
 from tests.conftest import composed
 from tests.jobs.small import SMALL
 
+pytestmark = pytest.mark.xdist_group("adapt")  # which share a biLM
 TINY = ["bilm.cell_size=12", "bilm.projection_size=6", "bilm.filters=[[1,4],[3,4]]"]
 QUICK = ["adapt.batch_size=4", "adapt.lr=0.02", "adapt.warmup=3"]
 
@@ -121,30 +122,8 @@ def test_it_runs_where_the_run_does(config, tmp_path, monkeypatch):
         adaptation.adapted(config("task=ner", "encoder=mini", f"cache_dir={tmp_path}"))
 
 
-def test_a_gpu_that_is_not_there_is_not_replaced(config, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=r"^trainer\.accelerator=gpu, but torch finds no GPU; "):
-        hardware.device(config("trainer=gpu"))
-
-
 def test_a_text_is_read_once(config):
     data = adaptation.whole_sentences(config("task=squad"))  # a passage has several questions
     every, text = [*map(tuple, data.sentences("train"))], adaptation.text(data, "train")
     assert len(every) > len(text) == len(set(text))
     assert set(every) == set(text)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["encoder=none"], "encoder=none has no biLM files"),
-        (
-            ["encoder=mini", "encoder.pretrained=false"],
-            "encoder.pretrained=false: a random biLM has no files",
-        ),
-        (["encoder=files"], "encoder.options is empty"),
-    ],
-)
-def test_nothing_to_adapt(config, overrides, said):
-    with pytest.raises(ValueError, match=said):
-        adaptation.adapted(config("data.size=2", *overrides))

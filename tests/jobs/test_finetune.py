@@ -15,7 +15,6 @@ from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.training.module import TaskModule
 from tests.jobs.small import RECORDS
-from tests.jobs.test_resume import left, train_and_kill, until
 
 TUNED = [
     "finetune=full",
@@ -57,20 +56,6 @@ def test_rates(tiny, monkeypatch):
             group = name.removesuffix(" without decay")
             assert lr == pytest.approx(share * own[group])
             assert decay == (0.0 if "without" in name else 0.01)
-
-
-def test_a_run_goes_on_as_if_it_had_not_been_killed(tiny):
-    """In the middle of epochs, and between two."""
-    undisturbed = tiny(*TUNED)
-    train(undisturbed)
-    killed = tiny(*TUNED, "fit.save_minutes=0", "resume=true")
-    epoch = json.loads(Path(undisturbed.run_dir, "result.json").read_text())["epochs"]
-    assert epoch == 4
-    for step in (5, 14):
-        train_and_kill(killed, TaskModule, "training_step", until(step))
-    train(killed)
-    for ours, theirs in zip(left(killed), left(undisturbed), strict=True):
-        assert ours == theirs
 
 
 def test_decay_falls_on_matrices_alone(tiny, monkeypatch):

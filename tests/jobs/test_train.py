@@ -131,19 +131,6 @@ def saved(cfg):
     return torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
 
 
-def test_finetuning_moves_the_bilm(tiny):
-    cfg = tiny("finetune=full", "finetune.lr=0.01")
-    train(cfg)
-    names = saved(cfg)
-    before = build.elmo(cfg).encoder.state_dict()
-    moved = {
-        name
-        for name, value in before.items()
-        if not torch.equal(value, names[f"model.backbone.elmo.encoder.{name}"])
-    }
-    assert {name for name in before if "weight" in name} <= moved
-
-
 @pytest.mark.parametrize("norm", ["none", "word"])
 def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
     cfg = tiny(f"elmo.norm={norm}", "elmo.at=[input,output]")

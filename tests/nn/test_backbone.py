@@ -32,11 +32,6 @@ def test_widths(at, dim):
     assert out.shape == (2, 3, dim)
 
 
-def test_features_of_the_task():
-    built = backbone(["input"], num_features=2)
-    assert built(tokens(SENTENCES, VOCAB), torch.ones(2, 3, 2)).shape == (2, 3, 10)
-
-
 def test_padding_changes_nothing():
     built = backbone(["input", "output"]).eval()
     together, alone = built(tokens(SENTENCES, VOCAB)), built(tokens(SENTENCES[1:], VOCAB))

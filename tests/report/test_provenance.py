@@ -134,11 +134,3 @@ def test_commands(tmp_path):
         "python run.py job=evaluate checkpoint=best.ckpt",
         "python run.py job=evaluate checkpoint=mine.ckpt",
     ]
-
-
-@pytest.mark.parametrize("content", ["{", "a: 1", "- 1"])
-def test_no_list_of_overrides(content, tmp_path):
-    run = ran(tmp_path, 1)
-    (tmp_path / ".hydra" / "overrides.yaml").write_text(content)
-    with pytest.raises(ValueError, match=r"overrides.yaml: damaged"):
-        commands([run])

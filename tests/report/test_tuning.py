@@ -16,7 +16,16 @@ from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style, tuning
 from elmo_bench.report.provenance import methods
-from elmo_bench.report.tuning import CONFIDENCE, Curve, curve, limits, lines, probability, side, verdict
+from elmo_bench.report.tuning import (
+    CONFIDENCE,
+    Curve,
+    curve,
+    limits,
+    lines,
+    probability,
+    side,
+    verdict,
+)
 from elmo_bench.report.write import markdown
 
 from .made import a_run
@@ -129,8 +138,11 @@ def test_a_draw_that_failed_has_the_lowest_score(score, lowest):
 
 def test_an_end_of_the_band_without_a_bound():
     """Only the upper one, even where the lower one is as high as a score can be."""
-    draws = [a_run(config={"trial": n, "tune": SPACE}, metrics={"dev/f1": 1.0}) for n in range(8)]
-    shown = [lines(side(part), len(part)) for part in (draws[:1], draws)]
+    draws = [
+        a_run(config={"trial": n, "tune": SPACE}, metrics={"dev/f1": 1.0}, seconds={"total": 1.0})
+        for n in range(8)
+    ]
+    shown = [lines(side(draws[:n]), n) for n in (1, 8)]
     assert shown[0]["best of 1"] == "100.00 (no bound)"
     assert shown[1]["best of 4"] == "100.00 (100.00 to no bound)"
 

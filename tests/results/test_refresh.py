@@ -31,12 +31,6 @@ def block(title, table=""):
     return f"<!-- table: {title} -->\n{table}<!-- end -->\n"
 
 
-def test_results_are_those_of_the_runs(tmp_path, monkeypatch):
-    """The repository's own."""
-    monkeypatch.chdir(ROOT)
-    main(["--check", f"cache_dir={tmp_path}"])
-
-
 def test_squad_with_its_own_dev_articles(tmp_path, monkeypatch, capsys):
     """No article of the training file is in both parts, and its other articles are in neither."""
     script, folder = f"{ROOT}/results/hold_out.py", tmp_path / "squad"

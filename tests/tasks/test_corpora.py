@@ -4,10 +4,8 @@ import gzip
 import itertools
 import json
 import lzma
-import re
 import shutil
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -72,31 +70,6 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     figures = score(cfg)
     assert figures[cfg.task.monitor] == 1
     assert set(figures.values()) == {1.0}
-
-
-@pytest.mark.parametrize("name", ["srl/ewt.test.gold_conll.gz"])
-def test_the_columns_of_arguments_come_back(corpora, tmp_path, name):
-    """Cell by cell, without our reader's help: each predicate's column of the file is a column of
-    what we write.
-    """
-    examples = list(srl.read(corpora / name))
-    srl.write(examples, [example.gold for example in examples], tmp_path / "gold.props")
-    lines = [line for _, line in read_lines(corpora / name) if not line.startswith("#")]
-    theirs = Counter(
-        column for block in blocks(lines) for column in list(zip(*block, strict=True))[11:-1]
-    )
-    written = (line for _, line in read_lines(tmp_path / "gold.props"))
-    ours = Counter(
-        column for block in blocks(written) for column in list(zip(*block, strict=True))[1:]
-    )
-    assert ours == theirs
-
-
-def blocks(lines):
-    """The cells of the lines between empty ones."""
-    for full, block in itertools.groupby(lines, key=lambda line: bool(line.strip())):
-        if full:
-            yield [line.split() for line in block]
 
 
 @pytest.mark.parametrize(
@@ -221,29 +194,3 @@ def test_the_test_set_of_ontonotes_is_read(corpora, tmp_path):
     counts = len(named), sum(len(each.words) for each in named)
     assert counts == (8262, 152_728)
     assert sum(len(each.entities) for each in named) == 11_257
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("split", ["train", "development", "conll-2012-test"])
-def test_docs_have_the_counts_of_ontonotes(corpora, split):
-    """Counted in the lines, without our reader: documents, those of files with a mention,
-    sentences, words, propositions, and SRL's examples.
-    """
-    documents, annotated = Counter(), set()
-    sentences = words = propositions = examples = 0
-    with lzma.open(corpora / "ontonotes" / f"{split}.gold_conll.xz") as file:
-        for is_sentence, block in itertools.groupby(file, lambda line: line[:1] not in b"#\n"):
-            rows = [*block]
-            if not is_sentence:
-                documents.update(re.findall(rb"#begin document \((.*)\)", b"".join(rows)))
-                continue
-            sentences, words = sentences + 1, words + len(rows)
-            verbs = sum(row.count(b" (V*") for row in rows)
-            propositions, examples = propositions + verbs, examples + (verbs or 1)
-            if not all(row.endswith(b" -\n") for row in rows):
-                annotated.add(rows[0].split()[0])
-    with_coreference = sum(documents[name] for name in annotated)
-    counts = documents.total(), with_coreference, sentences, words, propositions, examples
-    page = (Path(__file__).parents[2] / "docs" / "reproduce_table1.md").read_text(encoding="utf-8")
-    cells = " | ".join(f"{count:,}" for count in counts)
-    assert f"| `{split}.gold_conll` | {cells} |" in page.splitlines()

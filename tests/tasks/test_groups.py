@@ -65,16 +65,3 @@ def test_documents_of_conllu(tmp_path):
     path, word = tmp_path / "some.conllu", "1\ta" + 8 * "\t_" + "\n\n"
     path.write_text(f"# newdoc id = x\n# sent_id = 1\n{word}{word}#newdoc\n{word}# newdocs\n{word}")
     assert [each.rows[0].document for each in read_conllu(path)] == [1, 1, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("task", "name", "count", "unit"),
-    [
-        ("srl", "srl/ewt.test.gold_conll.gz", 308, "document"),
-        ("coref", "coref/ontogum.test.gold_conll.gz", 12, "document"),
-        ("ner", "ner/wnut17.test.txt", 1287, "sentence"),  # its -DOCSTART- is its head
-    ],
-)
-def test_the_clusters_of_real_files(corpora, task, name, count, unit):
-    numbers, found = clusters(list(module(task).read(corpora / name)))
-    assert (len({*numbers}), found) == (count, unit)

@@ -441,31 +441,6 @@ def test_training_goes_on_with_its_own_weights(tmp_path, save):
         torch.testing.assert_close(with_average, without)
 
 
-def test_resuming_takes_up_both(tmp_path, save):
-    fit(tmp_path, save, callbacks=[WeightAverage(decay=0.9)], epochs=1)
-    before = torch.load(tmp_path / "best.ckpt", weights_only=True)
-    record, started = Record(), {}
-
-    class Watched(WeightAverage):
-        def on_train_start(self, trainer, pl_module):
-            super().on_train_start(trainer, pl_module)
-            started.update(
-                {name: value.clone() for name, value in self.average.items()}, steps=self.steps
-            )
-
-    fit(
-        tmp_path,
-        save,
-        callbacks=[Watched(decay=0.9), record],
-        epochs=2,
-        ckpt_path=tmp_path / "best.ckpt",
-    )
-    assert started.pop("steps") == before["global_step"] == 2
-    torch.testing.assert_close(started, {name: before["state_dict"][name] for name in started})
-    torch.testing.assert_close(record.steps[0], before["current_weights"])
-    assert len(record.steps) == 3
-
-
 def test_an_average_in_16_bits_moves_by_small_steps_and_tied_weights_have_one():
     module, trainer = pl.LightningModule().to(torch.bfloat16), Mock(spec=pl.Trainer)
     module.one = module.two = nn.Linear(1, 1, bias=False, dtype=torch.bfloat16)

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from elmo_bench.config.build import data as data_of
 from elmo_bench.elmo import Elmo
@@ -18,7 +17,6 @@ from elmo_bench.text import Vocab
 from elmo_bench.training.metrics import Accuracy
 from tasks.classify.bcn import Bcn, Maxout
 from tasks.classify.examples import Example
-from tasks.classify.pooled import SelfAttentivePool
 from tasks.classify.sst import collate, parse, parse_tree, read, render
 from tests.conftest import composed
 from tests.tasks.small import bilm
@@ -232,13 +230,6 @@ def test_golden_maxout(modules):
         layer.load_state_dict({"weight": tensor(weight), "bias": tensor(bias)})
         x = layer(x)
     torch.testing.assert_close(x, tensor(golden["out"]))
-
-
-def test_attentive_pool_without_preference_is_the_mean():
-    pool, x = SelfAttentivePool(3), torch.randn(2, 4, 3)
-    nn.init.zeros_(pool.score.weight)
-    mask = torch.tensor([[True] * 4, [True, True, False, False]])
-    torch.testing.assert_close(pool(x, mask), torch.stack([x[0].mean(0), x[1, :2].mean(0)]))
 
 
 def test_dropouts_must_fit_the_layers():

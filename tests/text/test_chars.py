@@ -8,15 +8,6 @@ def test_golden(modules):
         assert word_frame(case["token"]).tolist() == case["ids"], case["token"]
 
 
-def test_frames():
-    pad = [261] * 50
-    assert word_frame("").tolist() == [259, 260, *pad][:50]
-    assert word_frame("é").tolist() == [259, 0xC3 + 1, 0xA9 + 1, 260, *pad][:50]
-    assert word_frame("<S>").tolist() == [259, 257, 260, *pad][:50]
-    assert word_frame("</S>").tolist() == [259, 258, 260, *pad][:50]
-    assert word_frame("é" * 5_000).tolist() == [259, *[0xC3 + 1, 0xA9 + 1] * 24, 260]
-
-
 def test_padding_is_zero():
     ids = char_ids([["a", "b"], ["c"], []])
     assert ids.shape == (3, 2, 50)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from elmo_bench.text import overlap, read_lines
+from elmo_bench.text import overlap
 
 
 def drawn(number, most, rng):
@@ -44,20 +44,3 @@ def test_as_all_with_all(monkeypatch, words):
         shared = [any(gram in texts for s in each for gram in grams(s)) for each in examples]
         assert parts[split] == [sum(shared), 80]
     assert 0 < parts["test"][0] < 80
-
-
-@pytest.mark.parametrize(
-    ("columns", "files", "expected"),
-    [
-        ([3], ("CoLA/train.tsv", "CoLA/dev.tsv"), [16, 1043]),
-        ([1, 2], ("RTE/train.tsv.gz", "RTE/dev.tsv"), [0, 277]),
-        ([5, 6], ("STS-B/sts-train.csv.gz", "STS-B/sts-test.csv"), [7, 1379]),
-    ],
-)
-def test_of_real_corpora(corpora, columns, files, expected):
-    """As they were counted when they were gathered."""
-    splits = {}
-    for split, file in zip(("train", "test"), files, strict=True):
-        lines = [line.split("\t") for _, line in read_lines(corpora / "glue" / file)]
-        splits[split] = [[line[k].split() for k in columns] for line in lines["RTE" in file :]]
-    assert overlap.in_training(splits) == {"test": expected}

@@ -161,6 +161,8 @@ def test_missing_and_damaged_files(tmp_path):
     whole = gzip.compress(b"line\n" * 1000)
     with pytest.raises(ValueError, match="damaged gzip file"):
         list(read_lines(write(tmp_path / "half.gz", whole[: len(whole) // 2])))
+    with pytest.raises(ValueError, match=r"no.gz: a damaged gzip file"):
+        list(read_lines(write(tmp_path / "no.gz", b"PK" + whole)))
     for place in range(10, len(whole)):  # behind the header, any byte
         broken = whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
         with pytest.raises(ValueError, match=r"broken.gz"):

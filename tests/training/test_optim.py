@@ -29,21 +29,15 @@ def rates(schedule, steps):
 
 @pytest.mark.parametrize(("warmup", "steps"), [(0.1, 30), (0.25, 7), (0.0, 5), (0.1, 1)])
 def test_linear_warmup_is_that_of_transformers(warmup, steps):
+    """Also past the end."""
     expected = rates(
         lambda optimizer: get_linear_schedule_with_warmup(
             optimizer, math.ceil(warmup * steps), steps
         ),
-        steps,
+        2 * steps,
     )
-    ours = rates(lambda optimizer: linear_warmup(optimizer, steps, warmup=warmup), steps)
+    ours = rates(lambda optimizer: linear_warmup(optimizer, steps, warmup=warmup), 2 * steps)
     assert torch.allclose(torch.tensor(ours), torch.tensor(expected))
-
-
-@pytest.mark.parametrize("steps", [1, 2, 3, 9, 19])
-def test_few_steps(steps):
-    """No share is negative or more than the whole, also past the end."""
-    shares = rates(lambda optimizer: linear_warmup(optimizer, steps), 2 * steps)
-    assert all(0 <= rate <= LRS[0] for rate, _ in shares)
 
 
 def test_the_groups_of_a_bilm_and_their_rates():

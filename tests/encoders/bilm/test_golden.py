@@ -108,12 +108,3 @@ def sides(state):
 
 def close(ours, theirs):
     np.testing.assert_allclose(ours.numpy(), theirs, atol=TOLERANCE, rtol=0)
-
-
-def test_token_layer(fixtures):
-    """The original's dump of the context-independent vectors of a vocabulary."""
-    model, *_ = original(fixtures, "allennlp", "carried")
-    words = (fixtures / "elmo" / "vocab_test.txt").read_text(encoding="utf-8").splitlines()
-    expected = h5py.File(fixtures / "elmo" / "elmo_token_embeddings.hdf5")["embedding"][()]
-    with torch.no_grad():
-        close(model.token_encoder(char_ids([words])[0]), expected)

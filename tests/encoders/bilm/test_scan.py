@@ -1,8 +1,5 @@
 """One LSTM layer: AllenNLP's golden vectors, and a clip that bfloat16 rounds."""
 
-import json
-
-import numpy as np
 import torch
 
 from elmo_bench.encoders.bilm import Options
@@ -22,28 +19,6 @@ def scanned(x, lengths, h, c, clips, parameters):
     outputs = x.new_zeros(len(x), x.shape[1] * x.shape[2], size)
     outputs = outputs.index_put((order.sides, order.places), out)
     return outputs.unflatten(1, x.shape[1:3]), *(part[:, order.unsorted] for part in last)
-
-
-def test_golden_clips(modules):
-    """One layer whose clips both bind, rows of unequal length (its gates come as i, f, g, o; forget
-    bias inside).
-    """
-    golden = json.loads((modules / "lstmp_clip.json").read_text("utf-8"))
-
-    def array(name):
-        return np.array(golden[name]["data"], dtype=np.float32).reshape(golden[name]["shape"])
-
-    projection, cell = array("WP").shape
-    order = [0, 2, 1, 3]
-    weight = array("W").reshape(4, cell, -1)[order].reshape(4 * cell, -1)
-    bias = array("b").reshape(4, cell)[order]
-    bias[2] -= 1
-    parameters = [torch.tensor(each) for each in (weight, bias.reshape(-1), array("WP"))]
-    lengths, clips = golden["lengths"], clipped(golden["cell_clip"], golden["proj_clip"])
-    zeros = torch.zeros(1, len(lengths), projection), torch.zeros(1, len(lengths), cell)
-    found = scanned(torch.tensor(array("x"))[None], lengths, *zeros, clips, parameters)
-    for ours, theirs in zip(found, ("outputs", "final_h", "final_c"), strict=True):
-        np.testing.assert_allclose(ours[0].numpy(), array(theirs), atol=1e-6)
 
 
 def test_a_clip_that_bfloat16_rounds_down():
