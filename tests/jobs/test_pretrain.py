@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from elmo_bench.jobs.pretrain import check, pretrain
-from elmo_bench.lm import Trainer, load_language_model
+from elmo_bench.lm import LanguageModel, Trainer, load_language_model
 from tests.conftest import CONF, composed
 
 LINES = [
@@ -149,6 +149,21 @@ def test_a_longer_training_of_the_same_folder(trained, tmp_path):
     assert state(tmp_path / "out")["step"] == 3 * STEPS
     assert "epochs 3" in (tmp_path / "out" / "README.md").read_text()
     assert trained("pretrain.epochs=1") == second
+
+
+def test_the_best_on_dev_is_kept(trained, tmp_path, monkeypatch):
+    seen = []
+
+    def perplexity(model, _):
+        seen.append({name: value.clone() for name, value in model.bilm.state_dict().items()})
+        return {"forward": (9.0, 5.0, 7.0)[len(seen) - 1]}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguageModel, "perplexity", perplexity)
+        assert trained("pretrain.epochs=3") == {"dev": pytest.approx(5.0)}
+    kept = language_model(tmp_path / "out").bilm.state_dict()
+    for name, value in seen[1].items():
+        torch.testing.assert_close(kept[name], value.half().float())
 
 
 def test_stopped_before_the_first_look_at_dev(trained, tmp_path, monkeypatch, no_step):

@@ -26,6 +26,7 @@ from elmo_bench.runs import identity_of, read_run
 from elmo_bench.training import wandb_logger
 from elmo_bench.training.log import is_first
 from elmo_bench.training.metrics import SpanF1
+from tests.conftest import composed
 
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 
@@ -124,6 +125,20 @@ def result_without_time(cfg):
     names = saved(cfg)
     weights = {name: value.tolist() for name, value in names.items() if "metrics" not in name}
     return result(cfg)["metrics"], result(cfg)["mix"], weights
+
+
+def test_overfitting_ends_when_all_is_right(tmp_path):
+    where = [f"run_dir={tmp_path}", f"cache_dir={tmp_path}", "trainer.enable_progress_bar=false"]
+    cfg = composed(
+        "task=ner",
+        "encoder=none",
+        "trainer=overfit",
+        "fit.overfit=2",
+        "task.optimizer.lr=0.02",
+        *where,
+    )
+    assert train(cfg)["dev/f1"] == 1
+    assert 1 < result(cfg)["epochs"] < cfg.fit.max_epochs
 
 
 def saved(cfg):
