@@ -20,7 +20,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from elmo_bench.files import Bars, alone, atomic
+from elmo_bench.files import Bars, alone, atomic, size_of
 from elmo_bench.text import Sentences
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
@@ -97,10 +97,7 @@ def build_store(
 
 def no_room(size: int, folder: Path, max_bytes: float) -> str:
     """Return why a store may not take so many bytes; "" if it may."""
-    used = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):  # another run has just deleted it
-            used += path.stat().st_size if path.is_file() else 0
+    used = size_of(folder)
     there = next(each for each in (folder, *folder.parents) if each.exists())
     free = shutil.disk_usage(there).free
     if used + size <= max_bytes and size <= SHARE * free:

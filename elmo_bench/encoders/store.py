@@ -64,8 +64,9 @@ class LayerStore:
                 fcntl.flock(self._held, fcntl.LOCK_UN)
             os.close(self._held)
             self._held = None
-        if self.folder.is_dir() and not (self.keep and any(self.folder.iterdir())):
-            remove_unheld(self.folder)
+        with suppress(FileNotFoundError):  # somebody has deleted it
+            if not (self.keep and any(self.folder.iterdir())):
+                remove_unheld(self.folder)
 
     def missing(self) -> list[int]:
         """Return the layers to read that have no file, or a damaged one, which is logged."""

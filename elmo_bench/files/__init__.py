@@ -26,6 +26,7 @@ from .files import (
     remove_scratch as remove_scratch,
     remove_unheld as remove_unheld,
     scratch_path as scratch_path,
+    size_of as size_of,
     sole as sole,
     write_json as write_json,
     write_text as write_text,

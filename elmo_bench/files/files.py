@@ -132,6 +132,16 @@ def remove_unheld(folder: Path) -> bool:
     return False
 
 
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder; others may be deleting some."""
+    below = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    size = 0
+    for file in below if path.is_dir() else [path]:
+        with suppress(OSError):
+            size += file.stat().st_size
+    return size
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a text in UTF-8, atomically; it is on the disk when this returns."""
     with atomic(path) as part, part.open("w", encoding="utf-8") as file:

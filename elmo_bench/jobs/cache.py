@@ -6,14 +6,13 @@ import logging
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import is_taken, plain, remove_unheld
+from elmo_bench.files import is_taken, plain, remove_unheld, size_of
 
 log = logging.getLogger(__name__)
 # The names of our files and folders of each kind.
@@ -32,7 +31,7 @@ def cache(cfg: DictConfig) -> None:
     for kind, path in _entries(folder):
         if kind in chosen or "all" in chosen:
             _remove(kind, path)
-    rows = [(kind, path, _size(path) / 1e6) for kind, path in _entries(folder)]
+    rows = [(kind, path, size_of(path) / 1e6) for kind, path in _entries(folder)]
     table = Table("kind", "name", "MB", show_footer=True, title=plain(str(folder)))
     table.columns[2].justify = "right"
     table.columns[2].footer = f"{sum(size for _, _, size in rows):,.1f}"
@@ -65,14 +64,6 @@ def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
         paths = (folder if kind == "sample" else folder / kind).glob("*")
         ours = re.compile(rf"{name}|\.{name}-[a-z0-9_]{{8}}")  # or the scratch of a write
         yield from ((kind, path) for path in sorted(paths) if ours.fullmatch(path.name))
-
-
-def _size(path: Path) -> int:
-    size = 0
-    for file in path.rglob("*") if path.is_dir() else (path,):
-        with suppress(FileNotFoundError):  # a run has just renamed or removed it
-            size += file.stat().st_size if file.is_file() else 0
-    return size
 
 
 def _remove(kind: str, path: Path) -> None:

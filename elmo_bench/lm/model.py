@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from safetensors.numpy import save as to_bytes
+from safetensors.torch import save as to_bytes
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -129,12 +129,9 @@ def save_softmax(
     with atomic(folder / VOCABULARY) as part:
         lines = "".join(f"{word}\n" for word in model.vocabulary)
         part.write_text(lines, encoding="utf-8", newline="\n")
-    arrays = {
-        name: np.ascontiguousarray(tensor.detach().cpu().to(dtype).numpy())
-        for name, tensor in model.softmax.named_parameters()
-    }
+    tensors = {name: x.detach().cpu().to(dtype) for name, x in model.softmax.named_parameters()}
     with atomic(folder / SOFTMAX) as part:
-        part.write_bytes(to_bytes(arrays))
+        part.write_bytes(to_bytes(tensors))
 
 
 def load_language_model(

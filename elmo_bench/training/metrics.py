@@ -124,12 +124,7 @@ def _ratios(counts: Int[Tensor, "N 3"]) -> ByExample:
 
 
 def _figures(prefix: str, counts: Int[Tensor, "3"]) -> dict[str, torch.Tensor]:
-    right, predicted, gold = counts.double()
-    return {
-        f"{prefix}precision": right / predicted.clamp(min=1),
-        f"{prefix}recall": right / gold.clamp(min=1),
-        f"{prefix}f1": 2 * right / (predicted + gold).clamp(min=1),
-    }
+    return {f"{prefix}{name}": value for name, value in _scores(_ratios(counts[None])).items()}
 
 
 class Mean(Unrounded, Metric):

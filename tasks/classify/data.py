@@ -44,8 +44,8 @@ def read(
 
     Raises ValueError, with file and line, for a row of another width than the first or without a
     column, a text without a character that can be seen, a label of characters that cannot be seen
-    or outside `labels`, a score that is not a finite number, and two columns of one name; and the
-    errors of `read_lines`.
+    or outside `labels`, a score that is not a finite number, an empty group, and two columns of one
+    name; and the errors of `read_lines`.
     """
     if label and score:
         raise ValueError(f"data.columns: an example has label={label} or score={score}, not both")
@@ -67,6 +67,8 @@ def read(
         sides = [key for key in ("text", "text2") if key in cells]
         texts = tuple(_words(cells[key], source, key, tokenized) for key in sides)
         found = _gold(cells[kind], source, kind, known)
+        if group and cells["group"] in (None, ""):
+            raise ValueError(f"{source}: no group, but each row must have one (data.columns.group)")
         unit = "group" if group else "first text" if text2 else "text"
         cluster = str(cells["group"]) if group else " ".join(texts[0])
         yield Example(texts, found, source, (cluster,), (unit,), joint=joint, known=known)
@@ -144,7 +146,12 @@ def _of_commas(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 def _cell(row: Row, key: str, column: Any, source: str) -> Any:
     """Return what a row has in a column, or in several, joined."""
     if isinstance(column, list | tuple):
-        return " ".join(str(_cell(row, key, each, source)) for each in column)
+        cells = [_cell(row, key, each, source) for each in column]
+        if wrong := [cell for cell in cells if not isinstance(cell, str)]:
+            raise ValueError(
+                f"{source}: {key} {shown(wrong[0])}, but columns that are joined must be texts"
+            )
+        return " ".join(cells)
     if column not in row:
         names = listed(map(str, row)) or "groups without a name"
         raise ValueError(

@@ -135,6 +135,8 @@ TSV, CSV, JSONL = (
         ("a.jsonl", JSONL + '{"label": 1, "text": ["a b"]}\n', {}, ":2", r"text \['a b'\], but"),
         ("a.jsonl", JSONL + '{"label": 1, "text": "\\ud800x"}\n', {}, ":2", "text .*, but"),
         ("a.jsonl", JSONL, {"score": "text"}, ":1", "score 'x', but"),
+        ("a.jsonl", '{"a": null, "b": "x"}', {"text": ["a", "b"], "label": "b"}, ":1", "text None, but"),
+        ("a.jsonl", '{"a": null, "label": 1, "text": "x"}', {"group": "a"}, ":1", "no group, but each"),
         ("a.tsv", TSV, {"pattern": "(?P<label>.)x (?P<text>.*)"}, ":1", "must match .* as a whole"),
         ("a.tsv", TSV, {"pattern": ".*"}, ":1", "no column text, only groups without a name: set"),
         ("a.tsv", TSV, {"pattern": "(?P<label>"}, "", r"data.columns.pattern=\(\?P<label>: missing"),
