@@ -53,11 +53,13 @@ def run(cfg: Any) -> object:
     from hydra.utils import instantiate
 
     from elmo_bench.config.advice import MENDABLE
+    from elmo_bench.config.check import expand_home
     from elmo_bench.config.settings import WITHOUT_A_MODEL
     from elmo_bench.runs import leaves_error
 
     if cfg.get("dry_run"):  # only in sweeps with another launcher than ours
         return None
+    expand_home(cfg)
     try:
         with leaves_error(cfg.run_dir):
             job = instantiate({key: value for key, value in cfg.job.items() if key != "name"})

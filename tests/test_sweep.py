@@ -306,6 +306,17 @@ def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch):
         assert left == ({"sweep", "multirun.yaml", *mine} if mine else set())
 
 
+def test_the_home_of_a_user_is_known(monkeypatch):
+    """In a dry run of a sweep, too."""
+    monkeypatch.setenv("HOME", "/me")
+    made = launcher_of(1)
+    made.config.dry_run = True
+    loader = SimpleNamespace(load_sweep_config=lambda _, overrides: composed(*overrides))
+    made.hydra_context = SimpleNamespace(config_loader=loader)
+    (config,) = made.composed([["vocab.vectors='~/v.txt'"]])
+    assert config.vocab.vectors == "/me/v.txt"
+
+
 def test_a_run_gets_the_configs_of_its_sweep(monkeypatch):
     paths = {"hydra": "hydra.conf", "main": "/mine/conf", "command-line": "/more/conf"}
     sources = [{"provider": provider, "path": path} for provider, path in paths.items()]

@@ -306,12 +306,6 @@ def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator
         own = f"task.elmo.{key}"
         if own not in DEFAULTS and not isinstance(value, dict) and not _is_referenced(own, raw):
             yield f"{own}={shown(value)} has no effect: set elmo.{key}"
-    is_training = OmegaConf.select(cfg, "job.name") == "train"
-    trainer = _option(cfg, "trainer", given.get("trainer", "")) if is_training else {}
-    for key, value in leaves({part: trainer.get(part, {}) for part in ("fit", "elmo")}):
-        if (other := OmegaConf.select(cfg, key)) != value and not below(key, tuple(given)):
-            said = f"trainer={given['trainer']} sets {key}={shown(value)}, but another option sets "
-            yield f"{said}{shown(other)}: add {key}={shown(value)}"
     for key in DEFAULTS.keys() & given.keys():
         if not _is_referenced(key, raw):
             yield f"{key} has no effect, since another option sets {DEFAULTS[key]}: set that"

@@ -33,8 +33,9 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
     if "_target_" not in cfg.encoder:
         return None
     settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
-    if (model := settings.get("model")) and not Path(model).expanduser().is_dir():
-        if str(model).startswith(("/", "~", ".")):
+    model = settings.get("model")
+    if model and isinstance(model, str) and not Path(model).expanduser().is_dir():
+        if model.startswith(("/", "~", ".")):
             raise FileNotFoundError(f"encoder.model={model}: no such folder")
         check_online(f"encoder.model={model}")
     if isinstance(vectors := settings.get("vectors"), str):

@@ -55,7 +55,7 @@ def workers(cfg: DictConfig) -> int:
     """
     if cfg.num_workers != "auto":
         return cfg.num_workers
-    if device(cfg) == "cpu":
+    if cfg.trainer.accelerator == "cpu" or not torch.cuda.is_available():
         return 0
     threads = os.environ.get("OMP_NUM_THREADS", "")  # may be a list: 4,2
     share = int(threads) if threads.isdigit() else cores() // torch.cuda.device_count()

@@ -25,6 +25,7 @@ from elmo_bench.runs import (
     finished,
     hash_files,
     identity_of,
+    is_baseline,
     key_of,
     leaves,
     read_run,
@@ -51,7 +52,7 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     paths["checkpoint"] = cfg.get("checkpoint")
     for number, path in enumerate(vector_files(cfg)):
         paths[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
-    if cfg.elmo.mix != "none":
+    if not is_baseline(cfg):
         paths |= encoder_files(cfg)
         if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
             paths["encoder.softmax"] = weights.with_name("softmax.safetensors")
@@ -67,8 +68,12 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     """Return the files of an encoder; missing files are downloaded."""
     is_pretrained = cfg.encoder.get("pretrained", True)
     chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
-    paths = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
-    if isinstance(vectors := paths["encoder.vectors"], str):
+    named = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
+    # Of a user's encoder they may be something else.
+    paths: dict[str, Any] = {
+        key: path for key, path in named.items() if isinstance(path, str | Path)
+    }
+    if isinstance(vectors := paths.get("encoder.vectors"), str):
         paths["encoder.vectors"] = located(vectors, cfg)
     if not cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench."):
         paths = {f"encoder.{key}": path for key, path in _named_by_a_user(cfg)} | paths
@@ -76,7 +81,7 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
         if path and (folder := Path(path).expanduser()).is_dir():
             paths |= {f"{name}/{file.relative_to(folder)}": file for file in folder.rglob("*")}
     for key, pattern in (("model", "*"), ("adapter", "adapter_*")):
-        if folder := cfg.encoder.get(key):  # or a name on the hub
+        if isinstance(folder := cfg.encoder.get(key), str):  # or a name on the hub
             files = Path(folder).expanduser().glob(pattern)
             read = [file for file in files if file.suffix in MODEL_SUFFIXES]
             paths |= {f"encoder.{file.name}": file for file in read}

@@ -39,7 +39,7 @@ from elmo_bench.runs import (
     unfinished,
 )
 
-from .check import faults
+from .check import expand_home, faults
 from .inputs import quoted, same_run
 
 log = logging.getLogger(__name__)
@@ -141,6 +141,8 @@ class ProcessLauncher(Launcher):
         """The configs of all jobs; raises ValueError if any has invalid settings."""
         load = self.hydra_context.config_loader.load_sweep_config
         configs = [load(self.config, [*overrides]) for overrides in job_overrides]
+        for config in configs:
+            expand_home(config)
         if not self.config.get("dry_run"):  # it imports while the settings are checked
             self.processes.serve(self.environment(None), self._modules(configs))
         if messages := dict.fromkeys(line for config in configs for line in faults(config)):

@@ -25,14 +25,13 @@ def arguments(target: str) -> dict[str, Any]:
 
     Types are known only of our own classes: others may accept more than their hints say.
     """
-    called = _locate(target)
+    called, is_exact = _locate(target), target.startswith(OURS)
     try:
         signature = inspect.signature(called, eval_str=True)
     except NameError:  # hints only for type checkers
-        signature = inspect.signature(called)
-    is_ours = target.startswith(OURS)
+        signature, is_exact = inspect.signature(called), False
     return {
-        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation if is_ours else Any
+        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation if is_exact else Any
         for each in signature.parameters.values()
     }
 

@@ -135,10 +135,10 @@ def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[
                 f"has {len(leaves)}"
             )
         for (where, row), (word, _) in zip(block, leaves, strict=True):
-            if len(row) < MIN_COLUMNS or row[WORD] != NO_WORD:
+            if not MIN_COLUMNS <= len(row) == len(block[0][1]) or row[WORD] != NO_WORD:
                 raise ValueError(
-                    f"{where}: a row of a skeleton must have at least {MIN_COLUMNS} columns, the "
-                    f"fourth {NO_WORD}"
+                    f"{where}: a row of a skeleton must have at least {MIN_COLUMNS} columns, as "
+                    f"many as the sentence's first row, the fourth {NO_WORD}"
                 )
             row[WORD] = word
         if [row[POS] for _, row in block] != [tag for _, tag in leaves]:

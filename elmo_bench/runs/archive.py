@@ -115,7 +115,7 @@ def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path
     Raises the errors of `unpacked`.
     """
     folders = []
-    for path in map(Path, paths):
+    for path in (Path(each).expanduser() for each in paths):
         archives = [path] if path.is_file() else find_files(path, f"*{SUFFIX}")
         folders += [unpacked(archive, cache_dir) for archive in archives]
         # A folder may contain only archives.

@@ -156,3 +156,19 @@ def test_a_model_s_files_are_inputs(paths, bert):
     """Other weights in the same folder are another run."""
     cfg = composed(*paths, "encoder=transformer", f"encoder.model={bert}")
     assert {"encoder.model.safetensors", "encoder.config.json"} <= inputs.files(cfg).keys()
+    baseline = composed(*paths, "encoder=none", f"encoder.model={bert}")
+    assert inputs.files(baseline).keys() == inputs.files(composed(*paths, "encoder=none")).keys()
+
+
+def nothing(**_):
+    """A user's encoder that is none."""
+
+
+@pytest.mark.parametrize("value", [3, [1, 2], {"dim": 3}], ids=str)
+@pytest.mark.parametrize("key", ["model", "options", "weights", "vectors"])
+def test_of_a_user_s_encoder_an_argument_may_be_no_path(paths, key, value):
+    cfg = composed(*paths, "encoder=none")
+    cfg.encoder = {"name": "mine", "_target_": f"{__name__}.nothing", key: value}
+    assert not [name for name in inputs.files(cfg) if name.startswith("encoder")]
+    with pytest.raises(ValueError, match="returned a NoneType, which is not an encoder"):
+        encoder(cfg)

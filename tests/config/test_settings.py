@@ -12,6 +12,9 @@ def composed(*overrides):
     return conftest.composed(*overrides, whole=True)
 
 
+STEPS = (  # torch has the type of the milestones for type checkers only
+    "+task.scheduler={_target_:torch.optim.lr_scheduler.MultiStepLR,_partial_:true,milestones:[5]}"
+)
 WRONG = [
     # What passed in silence.
     ("seed=null", "seed=null, but it must be an integer"),
@@ -19,10 +22,6 @@ WRONG = [
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder at"),
     ("embed=words embed.word_dim=0 elmo.at=[output]", "embed.word_dim=0 without an encoder at"),
     ("+task.elmo.mix=top", "task.elmo.mix=top has no effect: set elmo.mix"),
-    (
-        "experiment=wikigold trainer=overfit",
-        "trainer=overfit sets fit.patience=500, but another option sets 10: add fit.patience=500",
-    ),
     (
         "job=pretrain text=sample out=a trainer.devices=2",
         "trainer.devices=2, but job=pretrain uses",
@@ -153,6 +152,7 @@ def test_a_value_that_others_repeat_is_named_once():
         ["embed.word_dim=${rnn.hidden_size}"],
         ["task.patience=2", "optimizer=adadelta", "task.elmo.dropout=0.1"],
         ["trainer=overfit", "fit.patience=9"],
+        [STEPS],
         ["experiment=wikigold", "trainer=overfit", "fit={max_epochs:9,patience:9}"],
         ["+task.elmo.gate=0.3", "task.model.dropout=${task.elmo.gate}"],
         ["+data.read.ner.train.annotated=true", "+trainer.limit_test_batches=0.5"],
@@ -164,6 +164,10 @@ def test_a_value_that_others_repeat_is_named_once():
 )
 def test_what_may_be_may_be(overrides):
     assert faults(composed(*overrides)) == []
+
+
+def test_overfitting_decides_over_an_experiment():
+    assert composed("experiment=wikigold", "trainer=overfit").fit.patience == 500
 
 
 def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):

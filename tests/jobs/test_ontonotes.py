@@ -130,6 +130,14 @@ def test_a_document_that_does_not_fit_is_named_and_nothing_written(folders, old,
     assert not [path for path in (folders / "out").rglob("*") if path.is_file()]
 
 
+def test_rows_of_other_widths_are_named(folders):
+    (path,) = folders.rglob("*wsj_02.gold_skel")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], lines[2].rstrip() + " x\n", *lines[3:]]), "utf-8")
+    with pytest.raises(ValueError, match=r"wsj_02.gold_skel:3: a row .* as many as the sentence's"):
+        join(folders)
+
+
 def test_other_parts_of_speech_and_further_trees_are_told(folders, caplog):
     name = f"{ANNOTATIONS}/nw/p2.5_wsj/01/p2.5_wsj_01"
     path = folders / f"ldc/data/files/{name}.parse"

@@ -159,6 +159,12 @@ def test_what_no_report_could_read_is_not_kept(archive, tmp_path, name, content,
     assert archive.read_bytes() == before
 
 
+def test_the_home_of_a_user_is_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_run(tmp_path / "runs" / "1", {"dev/f1": 0.5})
+    assert run_folders(["~/runs"], tmp_path) == [tmp_path / "runs"]
+
+
 def test_folders_and_archives_side_by_side(archive, tmp_path):
     begun(archive.parent / "failed", 30)
     first, second = run_folders([archive.parent], tmp_path / "cache")
