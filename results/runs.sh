@@ -1,7 +1,7 @@
 #!/bin/sh
 # Trains the runs of one table of results/tables.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
-# TABLE is one of those in the `case` below, or all (without series and tuning, which need MINILM=FOLDER before `sh`). CORPORA="wikigold sst" before
+# TABLE is one of those in the `case` below, or all (without series, layers and tuning, which need MINILM=FOLDER before `sh`). CORPORA="wikigold sst" before
 # `sh` limits it to some experiments (not tuning; those of CoLA, MRPC and RTE are `classify`). Further arguments go to each command. SQuAD needs
 # `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
 # The rows of `books` are runs of version 0.2, with which that biLM shipped; the archives keep them.
@@ -76,6 +76,13 @@ train() { # TABLE ARGUMENTS...
         sides each ewt_propbank embed=words_chars "$@"
         sides each classify data=cola,mrpc,rte "$@"
         sides each "ewt_parse wnut17 ontogum_average squad" "$@" ;;
+    layers) # of the second series, each alone
+        seeds=11,12,13,14,15 folder=outputs/series
+        minilm="encoder.model=${MINILM:?the folder of all-MiniLM-L6-v2}"
+        each "wikigold_average sst_average" encoder=wiki elmo.mix=0,1,2 "$@"
+        each "wikigold_average sst_average" encoder=transformer encoder.name=minilm "$minilm" elmo.mix=0,3,6 "$@"
+        each classify data=cola encoder=wiki elmo.mix=0,1,2 "$@"
+        each classify data=cola encoder=transformer encoder.name=minilm "$minilm" elmo.mix=0,3,6 "$@" ;;
     tuning) sides tuned "$@" ;; # equal tuning, results/plan.md
     *) echo "$table: no such table" >&2; exit 2 ;;
     esac
