@@ -43,6 +43,7 @@ def sweep(tmp_path, monkeypatch):
     """A sweep of processes, one for each name=code, as `launch` of the launcher; `fork`ed or each
     started by itself.
     """
+    forkserver._forkserver._stop()  # that of an earlier test has other streams
     script = tmp_path / "script.py"
     script.write_text("import sys\nif __name__ == '__main__':\n    exec(sys.argv[1])\n")
     monkeypatch.setattr(sys, "argv", [str(script)])
@@ -76,7 +77,7 @@ def sweep(tmp_path, monkeypatch):
         return [job.return_value for job in jobs]  # as Hydra's own sweeper looks at them
 
     yield build
-    forkserver._forkserver._stop()  # the next test has other streams
+    forkserver._forkserver._stop()
 
 
 @pytest.fixture(autouse=True)

@@ -87,6 +87,7 @@ def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
     Raises ValueError for devices that this machine does not have, and ImportError for a logger that
     is not installed.
     """
+    device(cfg)  # a clearer error than Lightning's
     asked = cfg.trainer.accelerator
     # Not Apple's GPU: it lacks float64, in which metrics are computed.
     chosen = {"auto": "cuda" if torch.cuda.is_available() else "cpu", "gpu": "cuda"}
