@@ -217,10 +217,10 @@ def unlike(
     `parts`, differ in settings that neither are below a named key nor follow from it.
     """
     runs = [run for row in rows for run in row]
-    asked = [group for group in READ if any(below(key, (group,)) for key in named)]
-    files = [file for group in asked for file in READ[group]]
-    known = (*WITHIN, *named, *files)
-    keys = {key for run in runs for key in run.acting if not below(key, known)}
+    groups = [group for group in READ if any(below(key, (group,)) for key in named)]
+    files = [file for group in groups for file in READ[group]]
+    expected = (*WITHIN, *named, *files)  # to differ
+    keys = {key for run in runs for key in run.acting if not below(key, expected)}
     budgets = {run.config.get("budget") if run.tune else None for run in runs}
     if len(budgets) == 1 and None not in budgets:
         yield f"each side with its own choice of {budgets.pop()} draws"

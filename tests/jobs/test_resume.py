@@ -5,6 +5,7 @@ predictions, bit for bit.
 import itertools
 import json
 import math
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import torch
 from elmo_bench.files.signals import Stopped
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
-from elmo_bench.training import data
+from elmo_bench.training import data, resume
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.resume import save_state
 from tasks.ner.model import BiLstmCrf
@@ -167,12 +168,24 @@ class Interrupted:
 
 @pytest.mark.parametrize("calls", [1, 2, 5])
 def test_ctrl_c_in_the_middle_of_writing(tmp_path, monkeypatch, calls):
-    """It ends the command as anywhere else: torch would call it a write that failed."""
+    """It ends the command as anywhere else: torch would call it a write that failed. The earlier
+    checkpoint stays as it was.
+    """
+    save_state({"step": 1}, path := tmp_path / "last.ckpt")
     save = torch.save
     monkeypatch.setattr(torch, "save", lambda what, file: save(what, Interrupted(file, calls)))
     with pytest.raises(Stopped, match="130"):
-        save_state({"a": torch.ones(5)}, tmp_path / "last.ckpt")
-    assert not any(tmp_path.iterdir())
+        save_state({"a": torch.ones(5)}, path)
+    assert [*tmp_path.iterdir()] == [path]
+    assert torch.load(path, weights_only=True) == {"step": 1}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(resume, "atomic", lambda _: nullcontext(Path("/dev/full")))
+    for size in (5, 1_000_000):  # it is noticed at the end, or while torch writes
+        with pytest.raises(OSError, match=r"cannot write \S*last.ckpt|No space left"):
+            save_state({"a": torch.ones(size)}, tmp_path / "last.ckpt")
 
 
 def fail(*_):
