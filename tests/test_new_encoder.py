@@ -127,6 +127,16 @@ def test_every_job(composed, tmp_path):
     assert {"pos/0", "pos/1"} <= figures.keys()
 
 
+def test_its_model_may_be_a_file(mine, composed):
+    """Only of our encoders it is a folder or a name on the hub."""
+    own = (
+        "from mine.ngrams import CharNgrams\n\n\ndef own(model, dim):\n    return CharNgrams(dim)\n"
+    )
+    (mine / "mine/own.py").write_text(own)
+    chosen = ["encoder=ngrams", "encoder._target_=mine.own.own", "+encoder.model=/words.bin"]
+    assert encoders.encoder(composed(*chosen)).dim == 64
+
+
 def test_settings_of_an_encoder_that_there_is(mine, composed):
     """A three-line option trains, and its checkpoint is evaluated beside the option."""
     assert len((mine / "mine/encoder/my_bilm.yaml").read_text().splitlines()) == 3

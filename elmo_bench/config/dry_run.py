@@ -80,6 +80,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     """Read corpus and word vectors; return lines on them, and the tokens of distinct sentences."""
     whole = cfg.copy()
     whole.fraction = 1.0
+    vectors = inputs.checked_vector_files(cfg)
     try:
         files = inputs.corpus(whole)
     except NotHereError as missing:
@@ -90,7 +91,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
     found = {split: f"data.files.{split}={path}" for split, path in files.items()}
     said = [f"{found.get(split, held_out)}: {n:,} examples" for split, n in counts.items()]
     said += overlap_lines(inputs.overlap(cfg, data.examples))
-    for file in inputs.checked_vector_files(cfg):
+    for file in vectors:
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
     build.vocab(whole, data)  # reads the vectors

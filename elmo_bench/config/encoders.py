@@ -33,7 +33,7 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
     if "_target_" not in cfg.encoder:
         return None
     settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
-    model = settings.get("model")
+    model = settings.get("model") if settings["_target_"].startswith("elmo_bench.") else None
     if model and isinstance(model, str) and not Path(model).expanduser().is_dir():
         if model.startswith(("/", "~", ".")):
             raise FileNotFoundError(f"encoder.model={model}: no such folder")

@@ -31,7 +31,9 @@ def arguments(target: str) -> dict[str, Any]:
     except NameError:  # hints only for type checkers
         signature, is_exact = inspect.signature(called), False
     return {
-        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation if is_exact else Any
+        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation
+        if is_exact and each.annotation is not each.empty
+        else Any
         for each in signature.parameters.values()
     }
 

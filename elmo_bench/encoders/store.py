@@ -98,9 +98,18 @@ class LayerStore:
 
 
 def word_rows(starts: Mapping[Sentence, int], sentences: Sentences) -> Int[Tensor, "B T"]:
-    """Return the row of each word of a batch; -1 after the end of a sentence."""
+    """Return the row of each word of a batch; -1 after the end of a sentence.
+
+    Raises ValueError for a sentence that has no rows.
+    """
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    firsts = [starts[tuple(sentence)] if sentence else 0 for sentence in sentences]
+    try:
+        firsts = [starts[tuple(sentence)] if sentence else 0 for sentence in sentences]
+    except KeyError as error:
+        raise ValueError(
+            f"the store has no layers of {error}: `collate` of a task must pass `tokens` exactly "
+            "the `sentences` of its examples"
+        ) from error
     positions = np.arange(lengths.max(initial=0))
     rows = np.array(firsts, np.int64)[:, None] + positions
     return torch.from_numpy(np.where(positions < lengths[:, None], rows, -1))

@@ -72,6 +72,7 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         (f"{FILES}{{d}}/late.conll", "late.conll:2701"),
         (f"{FILES}{{d}}/empty.txt", "empty.txt: the file is empty"),
         (f"{FILES}{{d}}/dev.conll vocab.vectors={{d}}/train.conll", "train.conll"),
+        ("task=snli data=snli data_dir={d} vocab.vectors={d}/no.txt encoder=none", "{d}/no.txt"),
         ("data.size=2 elmo.mix=[7] encoder=mini", "elmo.mix"),
         ("data.size=2 encoder=transformer encoder.model={d}/brt", "model={d}/brt: no such folder"),
         ("data.size=2 encoder=files encoder.dir={d}", "biLM, *options.json and *weights"),

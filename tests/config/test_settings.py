@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_bench.config import check
+from elmo_bench.config import check, types
 from elmo_bench.config.check import applied_options, expand_home, faults
 from tests import conftest
 from tests.test_run import run
@@ -180,6 +180,12 @@ def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
         "encoder.hidden_size=0, but it must be greater than or equal to 1",
         "encoder.size=3, but the arguments of elmo_bench.nn.BiLstm are input_size, hidden_size, num_layers, dropout",
     ]
+
+
+def test_an_argument_without_a_hint_may_be_anything(monkeypatch):
+    monkeypatch.setattr("tasks.ner.model.own", lambda size: size, raising=False)
+    hint = types.arguments("tasks.ner.model.own")["size"]
+    assert types.misfits(100, hint) == types.misfits([{}], hint) == []
 
 
 def test_a_recipe_may_be_in_a_package():

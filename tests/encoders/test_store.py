@@ -74,6 +74,12 @@ def test_the_layers_of_the_bilm(bilm, tmp_path, dtype, tolerance):
     torch.testing.assert_close(layers.float(), expected, rtol=0, atol=tolerance)
 
 
+def test_a_sentence_that_the_store_lacks(bilm, tmp_path):
+    store = build_store(bilm, SENTENCES, [0], tmp_path)
+    with pytest.raises(ValueError, match=r"no layers of \('it', 'rains'\): `collate` of a task"):
+        store([["It", "rains", "."], ["it", "rains"]])
+
+
 def test_every_sentence_is_read_once(bilm, calls, tmp_path):
     build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     assert len(calls) == len(set(calls)) == 4
