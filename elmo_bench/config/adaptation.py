@@ -41,36 +41,33 @@ def adapted(cfg: DictConfig) -> DictConfig:
     same = {"fraction": 1.0, "seed": cfg.adapt.seed}  # for all runs; a seed orders the text
     data = whole_sentences(OmegaConf.merge(cfg, same))  # type: ignore[arg-type]
     softmax = Path(weights).with_name(SOFTMAX)
+    corpus, dev = Corpus(text(data, "train")), text(data, "dev")
     facts = [
         load(options, weights, directions=cfg.encoder.get("directions")).fingerprint(),
         softmax.read_bytes() if softmax.is_file() else b"",
-        Corpus(text(data, "train")).digest(),
-        text(data, "dev"),
+        corpus.digest(),
+        dev,
         sorted(cfg.adapt.items()),
         *["tf32"] * cfg.tf32,
     ]
     name = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
     folder = Path(cfg.cache_dir).expanduser() / "adapted" / name
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with alone(folder, "another run is adapting the biLM to this text: waiting for it"):
         if not (folder / MARK).is_file():
-            _adapt(cfg, data, folder)
+            _adapt(cfg, corpus, dev, folder)
     log.info("elmo.adapt=true: using the biLM in %s", folder)
     files = {"options": f"{folder}/options.json", "weights": f"{folder}/weights.safetensors"}
     return OmegaConf.merge(cfg, {"encoder": files})  # type: ignore[return-value]
 
 
-def _adapt(cfg: DictConfig, data: TaskData, folder: Path) -> None:
+def _adapt(cfg: DictConfig, corpus: Corpus, dev: Sequence[Sequence[str]], folder: Path) -> None:
     """Adapt the biLM of `cfg.encoder` and save it to `folder`."""
-    train, dev = text(data, "train"), text(data, "dev")
-    corpus = Corpus(train)
     model = language_model(cfg, corpus)
     before = model.perplexity(dev)
     train_on(cfg, model, corpus, "adapting")
     after = model.perplexity(dev)
     figures = {f"before/{way}": value for way, value in before.items()}
     figures |= {f"after/{way}": value for way, value in after.items()}
-    folder.mkdir(parents=True, exist_ok=True)
     save(model.bilm, folder / "weights.safetensors")
     save_softmax(model, folder, dtype=torch.float32)
     summary = {

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import yaml
 from hydra._internal.utils import _locate
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from elmo_bench.files import listed
@@ -27,7 +27,6 @@ from .inputs import SPLITS, choices, composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
 from .types import arguments, misfits, shown
 
-MISSING = "???"
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
 SLOW = ("pytorch_lightning.",)  # to import; it checks its settings itself
 # Arguments of Lightning's Trainer that have a setting of their own.

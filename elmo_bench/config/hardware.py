@@ -87,12 +87,9 @@ def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
     Raises ValueError for devices that this machine does not have, and ImportError for a logger that
     is not installed.
     """
-    device(cfg)  # a clearer error than Lightning's
-    asked = cfg.trainer.accelerator
-    # Not Apple's GPU: it lacks float64, in which metrics are computed.
-    chosen = {"auto": "cuda" if torch.cuda.is_available() else "cpu", "gpu": "cuda"}
     settings: dict[str, Any] = {
-        "accelerator": chosen.get(asked, asked),
+        # Never Apple's GPU: it lacks float64, in which metrics are computed.
+        "accelerator": device(cfg).partition(":")[0],
         "callbacks": [*callbacks, *map(instantiate, cfg.task.get("callbacks", ()))],
         "logger": [*map(instantiate, (cfg.get("logger") or {}).values())],
         "default_root_dir": cfg.run_dir,
@@ -107,8 +104,8 @@ def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
         raise ValueError(f"trainer: {error.__cause__ or error}") from error
     except MisconfigurationException as error:
         raise ValueError(
-            f"trainer.accelerator={asked} trainer.devices={cfg.trainer.devices}: {error}; use "
-            "trainer=auto to use the available devices"
+            f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}: "
+            f"{error}; use trainer=auto to use the available devices"
         ) from error
     if isinstance(built.strategy, DDPStrategy) and cfg.finetune.name != "none":
         # Unmixed layers of an encoder have no gradients.

@@ -14,7 +14,6 @@ CHATTER = (  # Lightning's, on what is meant
     "in eval mode at the start of training",  # a frozen encoder
     "dataloader is not resumable",  # StepCheckpoint restores our position
     "using a custom batch sampler",
-    "predict returned None",
     "`srun` command is available",
 )
 

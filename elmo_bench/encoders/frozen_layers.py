@@ -141,8 +141,6 @@ def write_layers(
             about = {"store": folder.name, "layer": str(layer), "seconds": f"{seconds:.6f}"}
             file.seek(0)
             file.write(_header(about, (sum(map(len, sentences)), encoder.dim), dtype))
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _header(about: Mapping[str, str], shape: tuple[int, int], dtype: str) -> bytes:

@@ -126,7 +126,6 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
     log.info("downloading %s to %s", url, path)
     from pooch import HTTPDownloader  # takes 0.1 s, and few commands need it
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     with alone(path, f"another run is downloading {path.name}: waiting for it"):
         if _is_there(path, sha256):
             return

@@ -37,6 +37,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
     with scratch_path(path) as scratch:
         try:
             yield scratch
+            if scratch.is_file():  # it is on the disk before it has its name
+                with scratch.open("rb") as file:
+                    os.fsync(file.fileno())
         except OSError as error:
             if error.filename is not None or error.errno is None:
                 raise
@@ -143,11 +146,9 @@ def size_of(path: Path) -> int:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text in UTF-8, atomically; it is on the disk when this returns."""
-    with atomic(path) as part, part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a text in UTF-8, atomically."""
+    with atomic(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | Path, content: Any) -> None:
@@ -157,7 +158,9 @@ def write_json(path: str | Path, content: Any) -> None:
 
 @contextmanager
 def alone(path: str | Path, waiting: str) -> Iterator[None]:
-    """Hold `path`.lock; if another process on any machine holds it, log `waiting` and wait."""
+    """Hold `path`.lock, in a folder made for it; if another process on any machine holds it, log
+    `waiting` and wait.
+    """
     if is_taken(path):
         log.info(waiting)
     with FileLock(f"{path}.lock"):
@@ -177,7 +180,8 @@ def is_taken(path: str | Path) -> bool:
 
 @contextmanager
 def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
-    """Hold `path`.lock; raise OSError, which begins with `what`, if another process holds it.
+    """Hold `path`.lock, in a folder made for it; raise OSError, which begins with `what`, if
+    another process holds it.
 
     The lock file is deleted after the block. With `marks`, it stays if the block fails, as a mark
     of unfinished work.

@@ -44,7 +44,6 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     """
     out = Path(cfg.out)
     _check_folder(out)
-    out.mkdir(parents=True, exist_ok=True)
     with sole(out / LOCK, f"out={out}", marks=True):
         dev = [*sentences(cfg, "dev")][: cfg.pretrain.dev_sentences]
         corpus = Corpus(watched(sentences(cfg, "train"), "reading the text, sentences"))

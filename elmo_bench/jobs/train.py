@@ -58,10 +58,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
         log.info(line)
     if reads_apart(cfg):
         cfg.task.joint = False
-    folder = Path(cfg.run_dir)
-    folder.mkdir(parents=True, exist_ok=True)
     waiting = "another process is running this run: waiting for it"
-    with alone(folder / "run", waiting) if is_first() else nullcontext():
+    with alone(Path(cfg.run_dir, "run"), waiting) if is_first() else nullcontext():
         if cfg.resume and (metrics := inputs.finished_figures(cfg)):
             return metrics
         return _train(cfg, started)

@@ -11,8 +11,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Annotated, Any, get_type_hints
 
-from annotated_types import Ge, MaxLen, MinLen
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from annotated_types import MaxLen, MinLen
+from pydantic import AfterValidator, ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from elmo_bench.files import find_files, is_taken, read_json
@@ -43,9 +43,8 @@ STANDS = {  # where examples of dev and test stand, too
     "n-grams": "have 13 words in a row that text.files.train has, too",
 }
 GIVE = "give a folder that contains the result.json of runs"
-Count = Annotated[int, Ge(0)]
 # Kind -> split -> the examples counted, and all.
-Overlap = dict[str, dict[str, Annotated[list[Count], MinLen(2), MaxLen(2)]]]
+Overlap = dict[str, dict[str, Annotated[list[NonNegativeInt], MinLen(2), MaxLen(2)]]]
 
 
 class Mix(TypedDict):
@@ -75,12 +74,12 @@ class Run:
     folder: Path
     config: dict[str, Any]
     choices: dict[str, Any] = field(default_factory=dict)  # the options of the config groups
-    seed: Count = 0
+    seed: NonNegativeInt = 0
     metrics: dict[str, float] = field(default_factory=dict)  # fractions of 1, `test/f1`
     mix: dict[str, LearnedMix] = field(default_factory=dict)
-    parameters: dict[str, Count] = field(default_factory=dict)
+    parameters: dict[str, NonNegativeInt] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # of training, encoder, and in all
-    epochs: Count = 0
+    epochs: NonNegativeInt = 0
     examples_per_second: float = 0.0
     device: str = ""
     overlap: Overlap = field(default_factory=dict)
@@ -147,11 +146,11 @@ TYPES: dict[str, Any] = {
     "config.task.name": str,
     "config.fit.max_epochs": int | None,
     "config.fit.patience": int | None,
-    "config.trial": Count | None,
+    "config.trial": NonNegativeInt | None,
     **{key: kind | None for key, kind in get_type_hints(Run, include_extras=True).items()},
 }
 del TYPES["folder"]
-RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": Count}
+RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": NonNegativeInt}
 BEGINNING = {"identity": str}
 IN_GROUPS: dict[str, dict[str, Any]] = {  # of a config that has the group
     "encoder": {"config.encoder.name": str},

@@ -7,7 +7,6 @@ whether training was over. A schedule that monitors dev also misses a step when 
 """
 
 import csv
-import os
 import random
 import shutil
 import time
@@ -42,8 +41,6 @@ def save_state(content: dict[str, Any], path: str | Path) -> None:
     with atomic(path) as part, part.open("wb") as file:
         try:
             torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
         except RuntimeError as error:  # torch raises it for a failed write
             if stopped := stopped_behind(error):
                 raise stopped from None
