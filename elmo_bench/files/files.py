@@ -26,7 +26,7 @@ WITHIN = 1_000_000  # bytes at the beginning of a file, which identify its write
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a scratch path for the file or small folder `path`, which is renamed if the block
-    succeeds.
+    succeeds; a file is on the disk then.
 
     The scratch path has the same name, in a hidden folder next to `path` that is always removed;
     one left by a killed process is removed when the same path is written again. A file replaces an
@@ -37,7 +37,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     with scratch_path(path) as scratch:
         try:
             yield scratch
-            if scratch.is_file():  # it is on the disk before it has its name
+            if scratch.is_file():  # first its content, then its name
                 with scratch.open("rb") as file:
                     os.fsync(file.fileno())
         except OSError as error:
