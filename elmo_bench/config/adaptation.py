@@ -14,6 +14,7 @@ from elmo_bench.encoders.bilm import load, save
 from elmo_bench.files import alone, watched, write_json
 from elmo_bench.lm import (
     SOFTMAX,
+    VOCABULARY,
     Corpus,
     LanguageModel,
     Trainer,
@@ -40,11 +41,11 @@ def adapted(cfg: DictConfig) -> DictConfig:
     options, weights = encoders.bilm_files(cfg)
     same = {"fraction": 1.0, "seed": cfg.adapt.seed}  # for all runs; a seed orders the text
     data = whole_sentences(OmegaConf.merge(cfg, same))  # type: ignore[arg-type]
-    softmax = Path(weights).with_name(SOFTMAX)
+    softmax = [Path(weights).with_name(name) for name in (SOFTMAX, VOCABULARY)]
     corpus, dev = Corpus(text(data, "train")), text(data, "dev")
     facts = [
         load(options, weights, directions=cfg.encoder.get("directions")).fingerprint(),
-        softmax.read_bytes() if softmax.is_file() else b"",
+        *[each.read_bytes() if each.is_file() else b"" for each in softmax],
         corpus.digest(),
         dev,
         sorted(cfg.adapt.items()),

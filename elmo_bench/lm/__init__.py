@@ -1,6 +1,7 @@
 from .corpus import Corpus as Corpus
 from .model import (
     SOFTMAX as SOFTMAX,
+    VOCABULARY as VOCABULARY,
     LanguageModel as LanguageModel,
     load_language_model as load_language_model,
     save_softmax as save_softmax,

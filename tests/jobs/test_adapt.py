@@ -82,6 +82,14 @@ def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N80
     assert model.vocabulary == Corpus(adaptation.text(data, "train")).vocabulary(min_count=2)
 
 
+def test_another_vocabulary_is_another_biLM(config, bilm, tmp_path, monkeypatch):  # noqa: N802
+    monkeypatch.setattr(adaptation, "_adapt", lambda *_: None)
+    before = folder_of(config("task=ner", *bilm))
+    words = (tmp_path / "bilm" / "vocabulary.txt").read_text().splitlines()
+    (tmp_path / "bilm" / "vocabulary.txt").write_text("\n".join(words[::-1]) + "\n")
+    assert folder_of(config("task=ner", *bilm)) != before
+
+
 def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
     calls, adapt = [], adaptation._adapt
     monkeypatch.setattr(adaptation, "_adapt", lambda *args: calls.append(args) or adapt(*args))
