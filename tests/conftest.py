@@ -2,8 +2,11 @@
 numbers that do not change, a tiny run.
 """
 
+import json
 import os
+import re
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -22,22 +25,19 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
+import tasks
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.sample import files as sample
+from tests.jobs.small import SMALL
 from tests.tasks.small import bilm
 
 SHARED = Path(__file__).parents[2] / "shared"
 GOLDEN = Path(__file__).parent / "golden"
 
 CONF = Path(__file__).parents[1] / "conf"
-TINY = [
-    "rnn.hidden_size=8",
-    "task.model.hidden_size=8",
-    "embed.num_filters=8",
-    "fit.max_epochs=2",
-    "trainer=cpu",
-    "trainer.enable_progress_bar=false",
-]
+QUIET = ["trainer=cpu", "trainer.enable_progress_bar=false"]
+TINY = [*SMALL["ner"], "fit.max_epochs=2"]
+FENCED = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 COSTS = {  # what a run measures besides its scores
     "parameters": {"trainable": 1, "frozen": 2},
     "seconds": {"training": 1.0, "total": 2.0},
@@ -51,6 +51,40 @@ def composed(*overrides: str, whole: bool = False) -> DictConfig:
     """The config of a command; with Hydra's own part if it is `whole`."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose("config", [*overrides], return_hydra_config=whole)
+
+
+def result_of(folder: str | Path) -> dict:
+    """What a run's result.json says."""
+    return json.loads(Path(folder, "result.json").read_text())
+
+
+def weights_of(folder: str | Path) -> dict[str, torch.Tensor]:
+    """Those of a run's best epoch."""
+    return torch.load(Path(folder, "best.ckpt"), weights_only=True)["state_dict"]
+
+
+def printed(page: str) -> dict[str, str]:
+    """The files that a page of docs/ prints."""
+    text = (CONF.parent / "docs" / page).read_text(encoding="utf-8")
+    return {name: content for _, name, content in FENCED.findall(text) if name}
+
+
+@pytest.fixture(scope="module")
+def documented(tmp_path_factory):
+    """A folder with the task, encoders and job that docs/ prints, where Hydra and Python find them."""
+    folder = tmp_path_factory.mktemp("user")
+    pages = ("encoders.md", "new_task.md", "compare.md")
+    for name, content in [block for page in pages for block in printed(page).items()]:
+        path = folder / re.sub("^conf/", "mine/", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    (folder / "tasks" / "number" / "__init__.py").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setattr(tasks, "__path__", [*tasks.__path__, str(folder / "tasks")])
+        yield folder / "mine"
+    for name in [name for name in sys.modules if name.startswith(("mine", "tasks.number"))]:
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -103,7 +137,7 @@ def new_run(tmp_path, tmp_path_factory):
         run_dir = tmp_path / f"run{len([*tmp_path.glob('run*')])}"
         run_dir.mkdir()
         where = [f"run_dir={run_dir}", f"cache_dir={tmp_path_factory.getbasetemp()}"]
-        return composed("trainer=cpu", "trainer.enable_progress_bar=false", *where, *overrides)
+        return composed(*QUIET, *where, *overrides)
 
     return build
 
@@ -114,14 +148,12 @@ def tiny(tmp_path, new_run):
     save(bilm(), tmp_path / "bilm" / "weights.safetensors")
 
     def build(*overrides):
-        chosen = (
-            ["encoder=files", f"encoder.dir={tmp_path}/bilm"]
-            if not any(o.startswith("encoder=") for o in overrides)
-            else []
-        )
-        is_generated = not any(o.startswith("data=") or o == "job=evaluate" for o in overrides)
-        chosen += ["data.size=2"] if is_generated else []
-        return new_run(*TINY, *chosen, *overrides)
+        chosen = [*TINY]
+        if not any(each.startswith("encoder=") for each in overrides):
+            chosen += ["encoder=files", f"encoder.dir={tmp_path}/bilm"]
+        if not any(each.startswith("data=") or each == "job=evaluate" for each in overrides):
+            chosen += ["data.size=2"]
+        return new_run(*chosen, *overrides)
 
     return build
 

@@ -27,10 +27,8 @@ def test_every_group(tmp_path, monkeypatch, capsys):
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["machine"]["batch_size"] == 8
     works = dict.fromkeys(row["work"] for row in found["rows"])
-    assert (
-        len(works) == 27
-        # 4 of the biLM, 2 of the store, 2 of transformers, 3 of growth, 2 of the sweep, 9 tasks, 3 heads, start-up, memory
-    )
+    # 4 of the biLM, 2 of the store, 2 of transformers, 3 of growth, 2 of the sweep, 9 tasks, 3 heads, start-up, memory
+    assert len(works) == 27
     for work in works:
         rows = [row for row in found["rows"] if row["work"] == work]
         assert len(rows) > 1

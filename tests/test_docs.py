@@ -9,7 +9,6 @@ import importlib
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 
 import elmo_bench
-import tasks
 from elmo_bench.config import dry_run
 from elmo_bench.config.check import faults
 from tasks.classify import data as classify
@@ -29,12 +27,11 @@ from tasks.ner import data as ner
 from tasks.squad import data as squad
 from tasks.srl import data as srl
 from tasks.treebank import parse
-from tests.conftest import composed
+from tests.conftest import FENCED, composed, printed
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
-FENCED = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 INLINE = re.compile(r"`((?:python|make|pip|torchrun) [^`]+)`")
 RUN = re.compile(r".*?(?:python(?: -m)? run\.py|\brun\.py|elmo-bench)(?: (.*))?$")
 REFUSED = "seed=1.5 elmo.mix=best"  # what the pages show of wrong settings
@@ -60,30 +57,6 @@ LINES = _lines()
 RUNS = [(found[1] or "", page) for line, page in LINES if (found := RUN.fullmatch(line))]
 
 
-def _blocks(page: str) -> dict[str, str]:
-    """The files that a page prints."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return {name: content for _, name, content in FENCED.findall(text) if name}
-
-
-@pytest.fixture(scope="module")
-def theirs(tmp_path_factory):
-    """A folder with the task, encoders and job that the pages print, where Hydra and Python find them."""
-    folder = tmp_path_factory.mktemp("user")
-    pages = ("encoders.md", "new_task.md", "compare.md")
-    for name, content in [block for page in pages for block in _blocks(page).items()]:
-        path = folder / re.sub("^conf/", "mine/", name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-    (folder / "tasks" / "number" / "__init__.py").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(folder))
-        patch.setattr(tasks, "__path__", [*tasks.__path__, str(folder / "tasks")])
-        yield folder / "mine"
-    for name in [name for name in sys.modules if name.startswith(("mine", "tasks.number"))]:
-        del sys.modules[name]
-
-
 def _one_of_each(overrides: list[str]) -> list[str]:
     """Of a sweep its last point."""
     points = []
@@ -102,7 +75,7 @@ def _one_of_each(overrides: list[str]) -> list[str]:
     return points
 
 
-def test_every_command_has_right_settings(theirs):
+def test_every_command_has_right_settings(documented):
     assert len(RUNS) > 60
     wrong = []
     for arguments, page in RUNS:
@@ -111,7 +84,7 @@ def test_every_command_has_right_settings(theirs):
             if option in words:
                 del words[words.index(option) : words.index(option) + 2]
         overrides = [word for word in words if word not in FLAGS]
-        search = f"hydra.searchpath=[file://{theirs}]"
+        search = f"hydra.searchpath=[file://{documented}]"
         try:
             cfg = composed(search, *_one_of_each(overrides), "run_dir=here")
             lines = faults(cfg)
@@ -127,7 +100,7 @@ def test_every_command_has_right_settings(theirs):
 
 def test_the_commands_of_table_1_read_its_files(tmp_path):
     """All of them, on small files of each format under their names: corpora and word vectors."""
-    examples = _blocks("formats.md")
+    examples = printed("formats.md")
     texts = {name.partition(".")[0]: text for name, text in examples.items()}
     texts["srl"] += texts["coref"]  # OntoNotes' files are both tasks'
     # Training reads phrases of four tokens: two have the labels of the example's shorter ones.
@@ -148,10 +121,8 @@ def test_the_commands_of_table_1_read_its_files(tmp_path):
             Path(path).parent.mkdir(exist_ok=True)
             Path(path).write_text(vector.get(path, texts[kind]), encoding="utf-8")
     assert {cfg.task.name for cfg in configs} == {"coref", "ner", "snli", "squad", "srl", "sst5"}
-    assert {cfg.data.name for cfg in configs if cfg.task.name == "coref"} == {
-        "conll2012",
-        "ontonotes5",
-    }
+    corpora = {cfg.data.name for cfg in configs if cfg.task.name == "coref"}
+    assert corpora == {"conll2012", "ontonotes5"}
     for cfg in configs:
         lines = dry_run.lines([cfg])
         assert len([line for line in lines if line.endswith(" examples")]) == 3, lines
@@ -171,25 +142,21 @@ def test_the_list_of_sweeps_is_whole():
 
 def test_every_other_command_exists():
     makes = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for line, page in LINES:
-        words = (
-            shlex.split(line, comments=True)
-            if line.startswith(("make ", "pip ", "python "))
-            else []
-        )
-        if words[:1] == ["make"]:
-            assert words[1] in makes, f"{page}: {line}"
+        if not line.startswith(("make ", "pip ", "python ")):
+            continue
+        said, words = f"{page}: {line}", shlex.split(line, comments=True)
+        if words[0] == "make":
+            assert words[1] in makes, said
         if words[:2] == ["pip", "install"]:
             for extra in re.findall(r"\[([\w,]+)\]", line):
-                assert set(extra.split(",")) <= {*extras["optional-dependencies"]}, (
-                    f"{page}: {line}"
-                )
+                assert {*extra.split(",")} <= {*project["optional-dependencies"]}, said
         if words[:2] == ["python", "-m"] and words[2].startswith(("benchmarks", "tests")):
             module = ROOT / words[2].replace(".", "/")
-            assert (module / "__main__.py").is_file() or module.with_suffix(".py").is_file(), line
+            assert (module / "__main__.py").is_file() or module.with_suffix(".py").is_file(), said
             if words[2] == "benchmarks" and len(words) > 3 and not words[3].startswith("-"):
-                assert (module / f"{words[3]}.py").is_file(), f"{page}: {line}"
+                assert (module / f"{words[3]}.py").is_file(), said
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/vectors.md"])
@@ -222,7 +189,7 @@ def test_python(page):
     ],
 )
 def test_examples_of_files(name, reader, count, tmp_path):
-    (tmp_path / name).write_text(_blocks("formats.md")[name], encoding="utf-8")
+    (tmp_path / name).write_text(printed("formats.md")[name], encoding="utf-8")
     examples = [*reader.read(tmp_path / name)]
     assert len(examples) == count
     assert all(example.sentences for example in examples)

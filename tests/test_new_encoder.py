@@ -3,7 +3,6 @@ own: frozen and fine-tuned, and in every job that reads an encoder.
 """
 
 import json
-import re
 from pathlib import Path
 
 import h5py
@@ -23,38 +22,18 @@ from elmo_bench.jobs.train import train
 from tests.jobs.small import SMALL
 from tests.tasks.small import bilm
 
-ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.M | re.S)
 SENTENCES = [["Morin", "saw", "the", "play", "."], ["", "x" * 10_000], ["saw"]]
 SMALL_NER = ["task=ner", "data.size=2", *SMALL["ner"], "fit.max_epochs=1"]
 
 
-@pytest.fixture(scope="module")
-def mine(tmp_path_factory):
-    """The folder that the document's `mine` lies in; Python and Hydra find what is in it."""
-    folder = tmp_path_factory.mktemp("user")
-    blocks = dict(BLOCK.findall((ROOT / "docs" / "encoders.md").read_text(encoding="utf-8")))
-    assert blocks.keys() == {
-        "mine/ngrams.py",
-        "mine/encoder/ngrams.yaml",
-        "mine/encoder/my_bilm.yaml",
-    }
-    for name, content in blocks.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(folder))
-        yield folder
-
-
 @pytest.fixture
-def composed(mine, new_run, monkeypatch):
+def composed(documented, new_run, monkeypatch):
     """compose(*overrides) -> a config with the user's folder; its command line is known to it."""
 
     def build_config(*overrides):
         values = dict(override.split("=", 1) for override in overrides)
         monkeypatch.setattr(inputs, "overridden", lambda _: values)
-        return new_run(f"hydra.searchpath=[file://{mine}/mine]", *overrides)
+        return new_run(f"hydra.searchpath=[file://{documented}]", *overrides)
 
     return build_config
 
@@ -127,21 +106,21 @@ def test_every_job(composed, tmp_path):
     assert {"pos/0", "pos/1"} <= figures.keys()
 
 
-def test_its_model_may_be_a_file(mine, composed):
+def test_its_model_may_be_a_file(documented, composed):
     """Only of our encoders it is a folder or a name on the hub."""
     own = (
         "from mine.ngrams import CharNgrams\n\n\ndef own(model, dim):\n    return CharNgrams(dim)\n"
     )
-    (mine / "mine/own.py").write_text(own)
+    (documented / "own.py").write_text(own)
     chosen = ["encoder=ngrams", "encoder._target_=mine.own.own", "+encoder.model=/words.bin"]
     assert encoders.encoder(composed(*chosen)).dim == 64
 
 
-def test_settings_of_an_encoder_that_there_is(mine, composed):
+def test_settings_of_an_encoder_that_there_is(documented, composed):
     """A three-line option trains, and its checkpoint is evaluated beside the option."""
-    assert len((mine / "mine/encoder/my_bilm.yaml").read_text().splitlines()) == 3
-    save(bilm(), mine / "bilms" / "news" / "weights.safetensors")
-    ask = ["encoder=my_bilm", f"data_dir={mine}"]
+    assert len((documented / "encoder/my_bilm.yaml").read_text().splitlines()) == 3
+    save(bilm(), documented / "bilms" / "news" / "weights.safetensors")
+    ask = ["encoder=my_bilm", f"data_dir={documented}"]
     cfg = composed(*SMALL_NER, *ask)
     figures = train(cfg)
     again = evaluate(composed("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", *ask))

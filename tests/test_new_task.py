@@ -5,14 +5,14 @@ project and trained.
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import printed
+
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.M | re.S)
 
 
 def treebank(path, rng, sentences):
@@ -35,42 +35,17 @@ def test_the_seventh_task(tmp_path):
     shutil.copy(ROOT / "run.py", project)
     for name in ("elmo_bench", "hydra_plugins"):
         (project / name).symlink_to(ROOT / name)
-    blocks = BLOCK.findall((ROOT / "docs" / "new_task.md").read_text(encoding="utf-8"))
-    assert {name for name, _ in blocks} == {
-        "tasks/number/data.py",
-        "tasks/number/model.py",
-        "conf/task/number.yaml",
-        "conf/data/treebank.yaml",
-    }
-    for name, content in [*blocks, ("tasks/number/__init__.py", "")]:
+    for name, content in (printed("new_task.md") | {"tasks/number/__init__.py": ""}).items():
         assert not (project / name).exists()  # nothing of ours is touched
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(content, encoding="utf-8")
     for split in ("train", "dev", "test"):
         treebank(tmp_path / f"{split}.conllu", random.Random(split), 40)
-    command = [
-        sys.executable,
-        "run.py",
-        "task=number",
-        "data=treebank",
-        f"data_dir={tmp_path}",
-        "encoder=none",
-        "fit.max_epochs=15",
-    ]
-    command += [
-        "rnn.hidden_size=8",
-        "rnn.dropout=0",
-        "task.optimizer.lr=0.02",
-        f"hydra.run.dir={tmp_path}/run",
-    ]
-    done = subprocess.run(
-        command,
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(project)},
-    )
+    command = [sys.executable, "run.py", "task=number", "data=treebank", f"data_dir={tmp_path}"]
+    command += ["encoder=none", "fit.max_epochs=15", "rnn.hidden_size=8", "rnn.dropout=0"]
+    command += ["task.optimizer.lr=0.02", f"hydra.run.dir={tmp_path}/run"]
+    settings = {"cwd": project, "env": os.environ | {"PYTHONPATH": str(project)}, "timeout": 300}
+    done = subprocess.run(command, capture_output=True, text=True, **settings)
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["metrics"]["test/accuracy"] == 1

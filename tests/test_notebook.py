@@ -13,9 +13,9 @@ from hydra.version import VersionBase
 
 import elmo_bench
 from elmo_bench.training.log import EpochLines
-from tests.conftest import TINY
+from tests.conftest import QUIET, TINY
 
-SMALL = ["task=ner", "data.size=4", *TINY]
+SMALL = ["task=ner", "data.size=4", *TINY, *QUIET]
 
 
 @pytest.fixture

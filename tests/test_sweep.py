@@ -20,9 +20,9 @@ from elmo_bench.config import dry_run, inputs, launcher
 from elmo_bench.config.launcher import ProcessLauncher, parted
 from elmo_bench.files.signals import Stopped
 from elmo_bench.runs import identity_of, processes
-from tests.conftest import composed
+from tests.conftest import CONF, composed
+from tests.report.made import write_run
 
-CONF = Path(__file__).parents[1] / "conf"
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
 CONFIG = "{{'task': {{'name': 'ner', 'monitor': 'f1'}}}}"
 METRICS = "{{'dev/f1': 0.25, 'test/f1': 0.5}}"
@@ -50,13 +50,9 @@ def sweep(tmp_path, monkeypatch):
 
     def command(codes, overrides, run_dir):
         (name,) = overrides
-        facts = {
-            "name": name,
-            "run_dir": run_dir,
-            "folder": tmp_path,
-            "identity": identity_of(named(name), {}),
-        }
-        return [sys.executable, str(script), codes[name].format(**facts)]
+        facts = {"name": name, "run_dir": run_dir, "folder": tmp_path}
+        code = codes[name].format(**facts, identity=identity_of(named(name), {}))
+        return [sys.executable, str(script), code]
 
     def config(_, overrides):
         name = overrides[0].removesuffix("_again")
@@ -118,13 +114,14 @@ def test_a_folder_that_cannot_be_made_leaves_the_others_alone(sweep, tmp_path, m
     assert "No space left on device" in " ".join(capsys.readouterr().out.split())
 
 
-def test_what_is_finished_is_not_run_again(sweep, tmp_path):
+def test_what_is_finished_is_not_run_again(sweep, tmp_path, capsys):
     with pytest.raises(ValueError, match="1 of 2 runs did not finish"):
         sweep(first=DONE, second=RAISES)
     sweep(zeroth=DONE, first=DONE, second=DONE, resume=True)  # told apart by content, not by number
     assert (tmp_path / "log").read_text() == "first zeroth second "
     sweep(zeroth=DONE, first=DONE, second=DONE, resume=True)
     assert (tmp_path / "log").read_text() == "first zeroth second "
+    assert "finished before" in capsys.readouterr().out
     sweep(first=DONE)
     assert (tmp_path / "log").read_text() == "first zeroth second first "
 
@@ -132,14 +129,8 @@ def test_what_is_finished_is_not_run_again(sweep, tmp_path):
 def test_what_was_killed_goes_on_in_its_folder(sweep, tmp_path):
     """Its folder may be anywhere below the outputs; folders of other killed runs are not used."""
     for place, name in (("outputs/1", "second"), ("sweep/0", "another")):
-        (tmp_path / place).mkdir(parents=True)
+        write_run(tmp_path / place, {}, identity=identity_of(named(name), {}), inputs={})
         (tmp_path / place / "last.ckpt").touch()
-        begun = {
-            "identity": identity_of(named(name), {}),
-            "inputs": {},
-            "config": {"task": {"name": "ner"}},
-        }
-        (tmp_path / place / "run.json").write_text(json.dumps(begun))
     sweep(first=DONE, second=DONE, resume=True)
     assert (tmp_path / "outputs" / "1" / "result.json").is_file()
     assert not (tmp_path / "sweep" / "0" / "result.json").exists()
@@ -175,11 +166,10 @@ def test_a_folder_that_another_sweep_takes_meanwhile_is_left_to_it(sweep, tmp_pa
 
 
 def test_side_by_side(sweep, tmp_path):
+    """Each waits for the other."""
     wait = "import pathlib, time\nwhile not pathlib.Path('{folder}/{other}').exists(): time.sleep(0.01)"
     meet = "open('{folder}/{name}', 'w').close()\n" + wait
-    sweep(
-        n_jobs=2, fork=True, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a")
-    )  # each waits for the other
+    sweep(n_jobs=2, fork=True, a=meet.replace("{other}", "b"), b=meet.replace("{other}", "a"))
 
 
 FACTS = """
@@ -257,12 +247,8 @@ def test_a_stopped_sweep_leaves_nothing_behind(sweep, tmp_path, capfd, fork):
 
 def launcher_of(n_jobs, prefix="", **hydra):
     made = ProcessLauncher(n_jobs, prefix)
-    hydra = {
-        "overrides": {"hydra": [], "task": []},
-        "sweep": {"dir": "outputs/2026-01-31/12-00"},
-        **hydra,
-    }
-    made.config = OmegaConf.create({"hydra": hydra, "oversubscribe": True})
+    usual = {"overrides": {"hydra": [], "task": []}, "sweep": {"dir": "outputs/2026-01-31/12-00"}}
+    made.config = OmegaConf.create({"hydra": usual | hydra, "oversubscribe": True})
     made.check()
     return made
 
@@ -373,16 +359,10 @@ def test_every_sweep(name):
     given = [f"{key}={values}" for key, values in hydra.sweeper.params.items()]
     overrides = OverridesParser.create().parse_overrides(given)
     assert all(override.is_sweep_override() for override in overrides)
-    options = [
-        ["0.5"] if each.is_interval_sweep() else [*each.sweep_string_iterator()]
+    options = {
+        each.key_or_group: ["0.5"] if each.is_interval_sweep() else [*each.sweep_string_iterator()]
         for each in overrides
-    ]
-    for number in range(
-        max(map(len, options)) if {"task", "encoder"} & {*hydra.sweeper.params} else 1
-    ):
-        composed(
-            *(
-                f"{each.key_or_group}={values[number % len(values)]}"
-                for each, values in zip(overrides, options, strict=True)
-            )
-        )
+    }
+    several = {"task", "encoder"} & {*options}
+    for number in range(max(map(len, options.values())) if several else 1):
+        composed(*(f"{key}={values[number % len(values)]}" for key, values in options.items()))

@@ -29,9 +29,7 @@ EXPERIMENTS = [path.stem for path in sorted(CONF.glob("experiment/*.yaml"))]
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_rates_are_those_of_an_experiments_optimizer(name):
     cfg = composed("sweep=tune", f"experiment={name}")
-    low, high = (
-        float(each) for each in re.findall(r"[\d.]+e-\d|[\d.]+", cfg.tune["task.optimizer.lr"])
-    )
+    low, high = map(float, re.findall(r"[\d.]+e-\d|[\d.]+", cfg.tune["task.optimizer.lr"]))
     assert low <= cfg.task.optimizer.lr <= high
 
 
@@ -89,17 +87,11 @@ def test_what_is_no_space(text):
         ("seed=1,2", "seed=1,2, but all draws have one seed; seeds=5 is"),
         ("job=card", "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"),
         ("budget=0", "budget=0, but it must be greater than or equal to 1"),
-        (
-            "experiment=bert/squad task.optimizer.lr=1e-4",
-            "tune draws rnn.output_dropout=interval(0.0, 0.4), but the model does",
-        ),
-        (
-            "experiment=bert/ner",
-            "interval(3e-4, 5e-3)), but the model has task.optimizer.lr=5e-05: ",
-        ),
+        ("experiment=bert/squad task.optimizer.lr=1e-4", "tune draws rnn.output_dropout=interval(0.0, 0.4), but the model does"),
+        ("experiment=bert/ner", "interval(3e-4, 5e-3)), but the model has task.optimizer.lr=5e-05: "),
         ("++tune.rnn.dropout=0.3", "tune: rnn.dropout=0.3, but it must be interval(LOW,HIGH)"),
     ],
-)
+)  # fmt: skip
 def test_wrong_commands(argument, said):
     done = run("sweep=tune", "--dry-run", *argument.split())
     assert done.returncode != 0

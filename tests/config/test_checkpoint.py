@@ -21,7 +21,7 @@ from elmo_bench.jobs.train import train
 from elmo_bench.nn import tokens
 from elmo_bench.runs import figure
 from elmo_bench.text.vocab import UNKNOWN
-from tests.conftest import composed
+from tests.conftest import QUIET, composed, result_of
 from tests.jobs.small import RECORDS, SMALL
 from tests.tasks.small import bilm
 
@@ -42,10 +42,6 @@ GONE = object()
 SHORT = ["data.size=2", "fit.max_epochs=1"]
 
 
-def result_of(folder):
-    return json.loads(Path(folder, "result.json").read_text())
-
-
 @pytest.fixture
 def trained(new_run):
     """A function of a task and overrides: the checkpoint of a run, and its figures."""
@@ -62,8 +58,7 @@ def entities(tmp_path_factory):
     """The checkpoint of a small NER model on mini, and its figures; for tests that only read it."""
     run_dir = tmp_path_factory.mktemp("entities")
     cache = f"cache_dir={tmp_path_factory.getbasetemp()}"
-    quiet = ["trainer=cpu", "trainer.enable_progress_bar=false"]
-    cfg = composed("task=ner", *SHORT, *SMALL["ner"], *quiet, f"run_dir={run_dir}", cache)
+    cfg = composed("task=ner", *SHORT, *SMALL["ner"], *QUIET, f"run_dir={run_dir}", cache)
     return run_dir / "best.ckpt", train(cfg)
 
 
@@ -117,9 +112,8 @@ def test_the_figures_of_training_again_and_labels_for_new_text(
     assert [record["line"] for record in labelled] == [2 * k + 1 for k in range(len(records))]
     assert set(lines[1::2]) <= {""}
     assert [record.get("id") for record in labelled] == [record.get("id") for record in records]
-    assert all(
-        record.keys() & {"tags", "label", "answer", "clusters", "heads"} for record in labelled
-    )
+    answers = {"tags", "label", "answer", "clusters", "heads"}
+    assert all(record.keys() & answers for record in labelled)
 
 
 def test_raw_text(entities, predicted, tmp_path):
@@ -282,12 +276,8 @@ def test_the_other_parts_of_a_stranger_s_checkpoint(entities, tmp_path, key, val
 def test_vectors_below_another_data_dir(trained, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "vectors.txt").write_text("the 1 2 3\n")
-    checkpoint, _ = trained(
-        "ner",
-        "encoder=none",
-        f"data_dir={tmp_path}/here",
-        "vocab.vectors=${data_dir}/vectors.txt",
-    )
+    own = [f"data_dir={tmp_path}/here", "vocab.vectors=${data_dir}/vectors.txt"]
+    checkpoint, _ = trained("ner", "encoder=none", *own)
     (tmp_path / "here").rename(tmp_path / "there")
     again = ["job=evaluate", f"checkpoint={checkpoint}", f"data_dir={tmp_path}/there"]
     config, _, _ = restore(composed(*again))
@@ -305,11 +295,8 @@ def test_words_that_training_did_not_see_have_their_vectors(trained, tmp_path, m
     with caplog.at_level(logging.INFO):
         extend(restored, module, vocab, [["Zork", "the", "xyzzy", "xyzzy"]])
     assert "vocab.vectors has 1 of the words not seen in training" in caplog.text
-    assert (vocab.word_id("Zork"), vocab.num_words, vocab.word_id("xyzzy")) == (
-        num_words,
-        num_words + 1,
-        UNKNOWN,
-    )
+    found = vocab.word_id("Zork"), vocab.num_words, vocab.word_id("xyzzy")
+    assert found == (num_words, num_words + 1, UNKNOWN)
     embedded = module.model.backbone.embed(tokens([["Zork", "the"]], vocab))
     assert embedded[0, 0, :3].tolist() == [4, 5, 6]
     vectors.unlink()

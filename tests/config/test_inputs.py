@@ -2,7 +2,6 @@
 none.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -98,24 +97,19 @@ def test_a_part_of_a_training_set_may_be_given(paths, overridden, tmp_path):
         inputs.corpus(cfg)
 
 
-def test_a_run_without_a_test_file(tmp_path, paths, capsys):
+def test_a_run_without_a_test_file(new_run, tmp_path, paths, capsys):
     """It leaves the figures of dev, and a report reads them."""
-    for name in ("run", "test"):
-        (tmp_path / name).mkdir()
-    small = ["embed.num_filters=8", "rnn.hidden_size=8", "task.model.hidden_size=8"]
-    small += ["fit.max_epochs=1", "encoder=mini", "task=ner"]
-    where = ["trainer=cpu", "trainer.enable_progress_bar=false", f"cache_dir={tmp_path}/cache"]
-    metrics = train(composed(*paths[:2], *small, *where, f"run_dir={tmp_path}/run"))
+    own = ["data=files", *conftest.TINY, "encoder=mini"]
+    metrics = train(cfg := new_run(*own, *paths[:2]))
     assert {key.partition("/")[0] for key in metrics} == {"dev"}
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == metrics
-    assert [path.name for path in (tmp_path / "run" / "predictions").iterdir()] == ["dev.conll"]
+    assert conftest.result_of(cfg.run_dir)["metrics"] == metrics
+    assert [path.name for path in Path(cfg.run_dir, "predictions").iterdir()] == ["dev.conll"]
     assert "dev, in percent" in capsys.readouterr().out
     with pytest.raises(ValueError, match="split=test: none of 1 runs was evaluated on it"):
         report(composed("job=report", f"runs={tmp_path}"))
-    chosen = ["job=evaluate", f"checkpoint={tmp_path}/run/best.ckpt", f"run_dir={tmp_path}/test"]
-    assert "test/f1" in evaluate(composed(*chosen, paths[2], *where))
-    result = json.loads((tmp_path / "test" / "result.json").read_text())
-    assert result["config"]["data"]["name"] == f"{tmp_path}/test.txt"
+    tested = new_run("job=evaluate", f"checkpoint={cfg.run_dir}/best.ckpt", "data=files", paths[2])
+    assert "test/f1" in evaluate(tested)
+    assert conftest.result_of(tested.run_dir)["config"]["data"]["name"] == f"{tmp_path}/test.txt"
 
 
 def test_word_vectors_are_found_or_their_origin_is_said(tmp_path, overridden):

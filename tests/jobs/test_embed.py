@@ -79,11 +79,7 @@ def test_every_line_in_order(files, source, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("layers", "take"),
-    [
-        ("layers=top", lambda x: x[-1]),
-        ("layers=average", lambda x: x.mean(0)),
-    ],
+    ("layers", "take"), [("layers=top", lambda x: x[-1]), ("layers=average", lambda x: x.mean(0))]
 )
 def test_one_vector_a_token(files, source, tmp_path, layers, take):
     embed(*files, layers, f"input={source}", f"output={tmp_path}/o.hdf5")
@@ -134,21 +130,14 @@ def test_any_string_is_a_token(files, tmp_path):
     ("name", "content", "overrides", "message"),
     [
         ("in.txt", "", [], r"in.txt: the file is empty"),
-        ("in.txt", None, [], r"in.txt: no such file"),
-        (
-            "in.jsonl",
-            '["a"]\n{"a": 1}\n',
-            [],
-            r"in.jsonl:2: .*but a line is a JSON list of strings",
-        ),
+        ("in.jsonl", '["a"]\n{"a": 1}\n', [], "in.jsonl:2: .*but a line is a JSON list of strings"),
         ("in.txt", "a\n", ["output=o.npz"], r"output=o.npz, but it must end in .hdf5, .h5"),
         ("in.txt", "a\n", ["output=nowhere/o.h5"], r"output=nowhere/o.h5: no such folder"),
         ("in.txt", "a\n", ["encoder=none"], r"encoder=none has no layers"),
     ],
 )
 def test_what_it_says_of_bad_input(files, tmp_path, name, content, overrides, message):
-    if content is not None:
-        (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content)
     names = [] if "encoder=none" in overrides else files
     with pytest.raises((ValueError, OSError), match=message):
         embed(*names, f"input={tmp_path / name}", f"output={tmp_path}/o.hdf5", *overrides)

@@ -32,12 +32,8 @@ def watched(monkeypatch):
     steps = []
 
     def look(self, optimizer):
-        steps.append(
-            {
-                group["name"]: (group["lr"], group["weight_decay"])
-                for group in optimizer.param_groups
-            }
-        )
+        groups = optimizer.param_groups
+        steps.append({each["name"]: (each["lr"], each["weight_decay"]) for each in groups})
 
     monkeypatch.setattr(TaskModule, "on_before_optimizer_step", look)
     return steps
@@ -80,34 +76,22 @@ def test_decay_falls_on_matrices_alone(tiny, monkeypatch):
 
 
 def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
-    rates = []
-
-    def look(self, optimizer):
-        rates.append(optimizer.param_groups[0]["lr"])
-
-    monkeypatch.setattr(TaskModule, "on_before_optimizer_step", look)
+    steps = watched(monkeypatch)
     half = "{_target_: torch.optim.lr_scheduler.StepLR, _partial_: true, step_size: 1, gamma: 0.5}"
     own = ["fit.max_epochs=1", "fit.batch_size=4", f"+task.scheduler={half}"]
     train(tiny(*own))
-    assert rates == [0.001 * 0.5**step for step in range(len(rates))]
-    rates.clear()
+    assert [seen["model"][0] for seen in steps] == [0.001 * 0.5**step for step in range(len(steps))]
+    steps.clear()
     train(tiny(*own, "schedule=linear_warmup", "schedule.warmup=0"))
-    count = len(rates)
+    count, rates = len(steps), [seen["model"][0] for seen in steps]
     assert rates == pytest.approx([0.001 * (count - step) / count for step in range(count)])
 
 
 @pytest.mark.parametrize("finetune", ["full", "none"])
-@pytest.mark.parametrize(
-    "several",
-    [
-        ["+trainer.num_nodes=2"],
-        ["trainer.devices=2"],
-        ["trainer.devices=2", "+trainer.strategy=auto"],
-    ],
-)
+@pytest.mark.parametrize("several", ["+trainer.num_nodes=2", "trainer.devices=2"])
 def test_however_several_processes_are_asked_for(tiny, several, finetune):
     """They expect parameters without gradients: of layers that are not mixed, or not trained yet."""
-    cfg = tiny("trainer=cpu", f"finetune={finetune}", "oversubscribe=true", *several)
+    cfg = tiny("trainer=cpu", f"finetune={finetune}", "oversubscribe=true", several)
     settings = hardware.trainer(cfg, []).strategy._ddp_kwargs
     assert settings.get("find_unused_parameters", False) is (finetune == "full")
 

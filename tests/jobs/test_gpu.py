@@ -42,20 +42,13 @@ def test_bf16_is_as_good_as_float32(tmp_path, task):
     """The mean over seeds differs by no more than means of so many seeds do: by three deviations
     of their difference, or by a point where all seeds agree.
     """
-    exact, near = (
-        [
-            run(
-                tmp_path / f"{kind}{seed}",
-                f"task={task}",
-                "data.size=100",
-                "fit.max_epochs=4",
-                f"seed={seed}",
-                f"trainer.precision={kind}",
-            )[0]
-            for seed in SEEDS
-        ]
-        for kind in ("32-true", "bf16-mixed")
-    )
+    settings = [f"task={task}", "data.size=100", "fit.max_epochs=4"]
+
+    def figures(kind):
+        own = [*settings, f"trainer.precision={kind}"]
+        return [run(tmp_path / f"{kind}{seed}", f"seed={seed}", *own)[0] for seed in SEEDS]
+
+    exact, near = map(figures, ("32-true", "bf16-mixed"))
     variance = (statistics.variance(exact) + statistics.variance(near)) / len(SEEDS)
     difference = abs(statistics.mean(exact) - statistics.mean(near))
     assert difference <= max(3 * variance**0.5, 0.01), (exact, near)

@@ -87,18 +87,11 @@ def test_words_come_into_the_columns(folders, capsys, caplog):
             "propositions": num_files,
         }
         first, empty, last, *_ = srl.read(path)
-        assert [list(each.words) for each in (first, empty, last)] == [
-            WORDS,
-            ["nullp"],
-            ["Oh\u00a0no"],
-        ]
+        assert [[*one.words] for one in (first, empty, last)] == [WORDS, ["nullp"], ["Oh\u00a0no"]]
         assert first.gold == ["B-ARG1", "O", "B-V", "O", "O", "O", "O"]
         assert [document.gold for document in coref.read(path)] == [[[(0, 0)]], []] * num_files
-        assert (
-            path.read_text()
-            .splitlines()[1]
-            .endswith(" 0 0 Ada NNP (TOP(S(NP*) - - - Bo * (ARG1*) (7)")
-        )
+        row = path.read_text().splitlines()[1]
+        assert row.endswith(" 0 0 Ada NNP (TOP(S(NP*) - - - Bo * (ARG1*) (7)")
     with pytest.raises(FileExistsError, match=r"ontonotes5/train.gold_conll exists: remove it"):
         join(folders)
 
@@ -106,21 +99,13 @@ def test_words_come_into_the_columns(folders, capsys, caplog):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "(RB twice)",
-            "",
-            r"wsj_02.gold_skel:2: a sentence of 7 words, but tree 1 of .*wsj_02.parse has 6",
-        ),
-        (
-            "(TOP (INTJ (UH Oh\u00a0no)))",
-            "",
-            r"wsj_02.gold_skel:14: a sentence of 1 words, but tree 3 .* has 0",
-        ),
+        ("(RB twice)", "", r"wsj_02.gold_skel:2: a sentence of 7 words, but tree 1 of .*wsj_02.parse has 6"),
+        ("(TOP (INTJ (UH Oh\u00a0no)))", "", r"wsj_02.gold_skel:14: a sentence of 1 words, but tree 3 .* has 0"),
         ("(UH Oh", "(UH Oh oh", r"wsj_02.parse:11: 'Oh oh\\xa0no' is not one word"),
         ("no)))", "no))", r"wsj_02.parse: the file ends within a tree"),
         ("(. .)))", "(. .))))", r"wsj_02.parse:7: '\)' is not within a tree"),
     ],
-)
+)  # fmt: skip
 def test_a_document_that_does_not_fit_is_named_and_nothing_written(folders, old, new, message):
     path = folders / f"ldc/data/files/{ANNOTATIONS}/nw/p2.5_wsj/02/p2.5_wsj_02.parse"
     assert old in TREES

@@ -3,9 +3,6 @@ what it says of bad input.
 """
 
 import gzip
-import os
-import subprocess
-import sys
 import time
 
 import pytest
@@ -13,7 +10,8 @@ import torch
 
 from elmo_bench.jobs.pretrain import check, pretrain
 from elmo_bench.lm import LanguageModel, Trainer, load_language_model
-from tests.conftest import CONF, composed
+from tests.conftest import composed
+from tests.test_run import forked
 
 LINES = [
     f"the {a} {verb} a {b} ."
@@ -119,19 +117,12 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path, text, trained):
     """What a killed run and its successor leave is what an uninterrupted run leaves, to the bit."""
     more = ["pretrain.epochs=6", "pretrain.save_every=5", "pretrain.dropout=0.2"]
     out, whole = tmp_path / "out", tmp_path / "whole"
-    args = [*command(tmp_path, text), f"hydra.run.dir={tmp_path}/run", *more]
-    process = subprocess.Popen(
-        [sys.executable, "run.py", *args],
-        cwd=CONF.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    process = forked(*command(tmp_path, text), f"hydra.run.dir={tmp_path}/run", *more)
     while not (out / "last.ckpt").exists():
-        assert process.poll() is None, process.stdout.read().decode()
+        assert process.is_alive()
         time.sleep(0.01)
     process.kill()
-    process.communicate(timeout=60)
+    process.join()
     assert 0 < state(out)["step"] < 6 * STEPS
     trained(*more)
     trained(*more, f"out={whole}")

@@ -16,7 +16,7 @@ from elmo_bench.jobs.report import check, report
 from elmo_bench.jobs.train import train
 from elmo_bench.report.plots import style
 from elmo_bench.runs import begin, finished, identity_of, text, write_result
-from tests.conftest import COSTS, composed
+from tests.conftest import COSTS, composed, result_of
 from tests.report.made import write_run
 
 FIGURES = {"test/f1": 0.5}
@@ -38,10 +38,7 @@ def test_an_evaluation_names_the_word_vectors_that_it_read(tiny, tmp_path):
     vectors.write_text("the 1 2\na 3 4\nzork 5 6\n")  # more words, since
     tested = tiny("job=evaluate", f"checkpoint={trained.run_dir}/best.ckpt")
     evaluate(tested)
-    read = [
-        json.loads(Path(cfg.run_dir, "result.json").read_text())["inputs"]
-        for cfg in (trained, tested)
-    ]
+    read = [result_of(cfg.run_dir)["inputs"] for cfg in (trained, tested)]
     assert read[0].keys() | {"checkpoint"} == read[1].keys()
     assert read[1]["vocab.vectors"] == hash_file(vectors) != read[0]["vocab.vectors"]
 
@@ -60,9 +57,8 @@ def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
         "job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "data=sample", *other
     )
     figure = evaluate(crossed)["test/f1"]
-    assert same_run(crossed, finished([Path(crossed.run_dir)])) == Path(
-        crossed.run_dir
-    )  # for resume=true of several evaluations
+    folder = Path(crossed.run_dir)
+    assert same_run(crossed, finished([folder])) == folder  # for resume=true of several evaluations
     evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
     result = json.loads(Path(crossed.run_dir, "result.json").read_text())
     assert (result["seed"], result["config"]["task"]["optimizer"]["lr"]) == (2, 0.02)
@@ -169,10 +165,8 @@ def test_a_part_of_the_runs(tmp_path):
     assert [len(cell.runs) for cell in found.cells] == [1]
     with pytest.raises(ValueError, match=r"the table's conditions: where={'seed': 7} paper=None"):
         reported(f"runs={tmp_path}", "columns=encoder", "where={seed:7}")
-    with pytest.raises(
-        ValueError,
-        match=r"tables.mine: unknown keys \['colums'\]; a table may have where, rows, columns",
-    ):
+    said = r"tables.mine: unknown keys \['colums'\]; a table may have where, rows, columns"
+    with pytest.raises(ValueError, match=said):
         reported(f"runs={tmp_path}", "tables={mine:{colums:elmo}}")
     with pytest.raises(ValueError, match=r"^tables.mine: baseline=\['x'\]: no such column"):
         reported(f"runs={tmp_path}", "columns=encoder", "tables={mine:{baseline:x}}")
@@ -182,31 +176,8 @@ def test_a_part_of_the_runs(tmp_path):
 
 def test_runs_that_failed_are_named(tmp_path):
     write_run(tmp_path / "done", FIGURES)
-    (tmp_path / "mine").mkdir()
-    config = {"task": {"name": "ner", "monitor": "f1"}, "elmo": {"mix": "all"}}
-    begun = {"config": config | {"encoder": {"name": "mini"}, "seed": 2}}
-    content = json.dumps({"identity": "mine", "inputs": {}} | begun)
-    (tmp_path / "mine" / "run.json").write_text(content)
+    write_run(tmp_path / "mine", {}, {"seed": 2}, identity="mine", inputs={})
     for asked, failed in (("task:ner", 1), ("seed:1", 0)):
         (found,) = reported(f"runs={tmp_path}", "rows=task", f"where={{{asked}}}")
-        notes = [
-            f"1 of 2 runs failed or did not finish: {tmp_path.name}/mine (did not end)"
-        ] * failed
-        assert found.notes == notes
-
-
-@pytest.mark.parametrize(
-    ("override", "error", "message"),
-    [
-        (
-            "output=a.xls",
-            ValueError,
-            r"output=a.xls: unknown ending; give FILE.html, .* or FILE.csv",
-        ),
-        ("output=nowhere/a.html", FileNotFoundError, "output=nowhere/a.html: no such folder"),
-        ("runs=nowhere", FileNotFoundError, "runs=nowhere: no such folder"),
-    ],
-)
-def test_what_cannot_be(override, error, message):
-    with pytest.raises(error, match=message):
-        reported(override)
+        note = f"1 of 2 runs failed or did not finish: {tmp_path.name}/mine (did not end)"
+        assert found.notes == [note] * failed

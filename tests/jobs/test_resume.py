@@ -8,6 +8,7 @@ import math
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,20 +26,12 @@ MORE = {  # what draws random numbers, keeps a state or moves between steps
     "ner": ["elmo.dropout=0.5", "fit.batch_size=4"],
     "sst5": ["embed.unknown_rate=0.3", "fit.batch_size=4"],
     "snli": [
-        "embed.unknown_rate=0.3",
-        "finetune=full",
-        "finetune.lr_decay=0.5",
-        "optimizer=adamw",
-        "schedule=linear_warmup",
-        "fit.batch_size=10",
+        *("embed.unknown_rate=0.3", "finetune=full", "finetune.lr_decay=0.5", "optimizer=adamw"),
+        *("schedule=linear_warmup", "fit.batch_size=10"),
     ],
     "squad": ["fit.batch_size=4"],
     "srl": ["fit.batch_size=80"],
-    "coref": [
-        "task.model.max_sentences=2",
-        "task.scheduler.step_size=1",
-        "task.scheduler.gamma=0.9",
-    ],
+    "coref": ["task.model.max_sentences=2", "task.scheduler={step_size:1,gamma:0.9}"],
 }
 
 
@@ -93,8 +86,7 @@ def composed(new_run):
 @pytest.mark.parametrize("task", MORE)
 def test_as_if_it_had_not_been_killed(composed, task):
     settings = [f"task={task}", *SMALL[task], *MORE[task]]
-    undisturbed = composed(*settings)
-    train(undisturbed)
+    train(undisturbed := composed(*settings))
     killed = composed(*settings, "fit.save_minutes=0", "resume=true")
     for step in (1, 3, 5):  # within an epoch and, where it has three steps, between two
         train_and_kill(killed, TaskModule, "training_step", until(step))
@@ -121,8 +113,7 @@ def test_killed_at_each_step(composed, settings, steps):
     """With these settings, Lightning's own restart skips a part of dev, or a batch."""
     settings = [*SMALL["ner"], "fit.batch_size=4", "fit.max_epochs=3", *settings]
     settings = [*settings, "trainer.log_every_n_steps=1", "fit.save_minutes=0"]
-    undisturbed = composed(*settings)
-    train(undisturbed)
+    train(undisturbed := composed(*settings))
     killed = composed(*settings, "resume=true")
     for step in range(steps):
         train_and_kill(killed, TaskModule, "training_step", until(step))
@@ -138,8 +129,7 @@ def test_too_few_steps(composed):
 @pytest.mark.parametrize("settings", [[], ["fit.patience=1", "fit.max_epochs=9"]])
 def test_killed_after_training(composed, settings, monkeypatch):
     """Nothing is trained again, whether the last epoch had come or dev no longer rose."""
-    undisturbed = composed(*SMALL["ner"], *settings)
-    train(undisturbed)
+    train(undisturbed := composed(*SMALL["ner"], *settings))
     killed = composed(*SMALL["ner"], *settings, "resume=true")
     train_and_kill(killed, training, "write_result", kill)
     monkeypatch.setattr(TaskModule, "training_step", kill)
@@ -147,23 +137,16 @@ def test_killed_after_training(composed, settings, monkeypatch):
     assert left(killed) == left(undisturbed)
 
 
-class Interrupted:
+def interrupted(file, calls):
     """A file in whose writing a signal comes, after some calls."""
+    counts = itertools.count(1)
 
-    def __init__(self, file, calls):
-        self.file, self.calls = file, calls
-
-    def write(self, content):
-        self.calls -= 1
-        if self.calls == 0:
+    def write(content):
+        if next(counts) == calls:
             raise Stopped(130)
-        return self.file.write(content)
+        return file.write(content)
 
-    def flush(self):
-        self.file.flush()
-
-    def fileno(self):
-        return self.file.fileno()
+    return SimpleNamespace(write=write, flush=file.flush, fileno=file.fileno)
 
 
 @pytest.mark.parametrize("calls", [1, 2, 5])
@@ -173,7 +156,7 @@ def test_ctrl_c_in_the_middle_of_writing(tmp_path, monkeypatch, calls):
     """
     save_state({"step": 1}, path := tmp_path / "last.ckpt")
     save = torch.save
-    monkeypatch.setattr(torch, "save", lambda what, file: save(what, Interrupted(file, calls)))
+    monkeypatch.setattr(torch, "save", lambda what, file: save(what, interrupted(file, calls)))
     with pytest.raises(Stopped, match="130"):
         save_state({"a": torch.ones(5)}, path)
     assert [*tmp_path.iterdir()] == [path]
@@ -225,8 +208,7 @@ def test_a_last_ckpt_that_is_none(composed):
 def test_a_folder_that_has_moved(composed, tmp_path):
     """The best checkpoint is looked for where the run is now."""
     settings = [*SMALL["ner"], "fit.batch_size=4"]
-    undisturbed = composed(*settings)
-    train(undisturbed)
+    train(undisturbed := composed(*settings))
     before = composed(*settings)
     after = composed(*settings, "resume=true", f"run_dir={tmp_path}/after")
     train_and_kill(before, TaskModule, "training_step", until(4))
@@ -239,8 +221,7 @@ def test_a_folder_that_has_moved(composed, tmp_path):
 def test_a_run_of_a_stranger_goes_on_as_data(composed, tmp_path):
     """Its precision calls nothing, and its name of the best checkpoint deletes nothing."""
     settings = [*SMALL["ner"], "fit.batch_size=4"]
-    undisturbed = composed(*settings)
-    train(undisturbed)
+    train(undisturbed := composed(*settings))
     cfg = composed(*settings, "resume=true", f"run_dir={tmp_path}/outputs/run")
     train_and_kill(cfg, TaskModule, "training_step", until(4))
     (tmp_path / "outputs" / "mine").touch()
@@ -270,8 +251,7 @@ def test_once_more_in_float32(composed, monkeypatch, caplog):
         return loss(self, scores, batch) * (math.nan if is_lost else 1)
 
     monkeypatch.setattr(BiLstmCrf, "loss", overflowing)
-    wanted = composed(*settings)
-    train(wanted)
+    train(wanted := composed(*settings))
     asked = ["trainer.precision=bf16-mixed", "resume=true", "fit.save_minutes=0"]
     cfg = composed(*settings, *asked)
     kills = iter([False] * 9 + [True])
@@ -284,10 +264,8 @@ def test_once_more_in_float32(composed, monkeypatch, caplog):
     train(cfg)
     assert left(cfg) == left(wanted)
     result = json.loads(Path(cfg.run_dir, "result.json").read_text())
-    assert (result["config"]["trainer"]["precision"], result["precision"]) == (
-        "bf16-mixed",
-        "32-true",
-    )
+    precisions = result["config"]["trainer"]["precision"], result["precision"]
+    assert precisions == ("bf16-mixed", "32-true")
     said = [message for message in caplog.messages if "once more from the start" in message]
     assert len(said) == 1
     assert "with trainer.precision=bf16-mixed, the loss is nan at step" in said[0]

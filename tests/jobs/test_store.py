@@ -9,6 +9,7 @@ import torch
 
 from elmo_bench.config import build
 from elmo_bench.jobs.train import train
+from tests.conftest import result_of, weights_of
 from tests.jobs.small import SMALL
 
 
@@ -46,10 +47,7 @@ def test_the_figures_are_those_without(tmp_path, run, reads):
     assert max(reads.values()) == 4  # two epochs, twice measured
     assert stored == pytest.approx(computed, abs=1e-4)
     for key in ("shares", "norms"):
-        mixes = [
-            json.loads((tmp_path / name / "result.json").read_text())["mix"]["input"][key]
-            for name in ("run0", "run1")
-        ]
+        mixes = [result_of(tmp_path / name)["mix"]["input"][key] for name in ("run0", "run1")]
         assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
 
 
@@ -60,11 +58,8 @@ def test_the_figures_of_a_store_in_memory(tmp_path, run, reads):
     assert set(reads.values()) == {1}
     assert not (tmp_path / "layers").exists()
     assert in_memory == run(*overrides)
-    weights = [
-        torch.load(tmp_path / name / "best.ckpt", weights_only=True)["state_dict"]
-        for name in ("run0", "run1")
-    ]
-    assert [key for key in weights[0] if not torch.equal(*(each[key] for each in weights))] == []
+    one, two = (weights_of(tmp_path / name) for name in ("run0", "run1"))
+    assert [key for key in one if not torch.equal(one[key], two[key])] == []
 
 
 @pytest.mark.parametrize("overrides", [["encoder=none"], ["finetune=full"], ["trainer=smoke"]])

@@ -2,7 +2,6 @@
 summed counts.
 """
 
-import json
 import multiprocessing
 import os
 import socket
@@ -11,7 +10,7 @@ import pytest
 
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.train import train
-from tests.conftest import composed
+from tests.conftest import composed, result_of
 from tests.jobs.small import SMALL
 
 TASKS = ("ner", "squad")  # one whose metric sums integers, and one that sums floats
@@ -29,19 +28,13 @@ def evaluate_all(rank, folder, port):
 
 
 @pytest.mark.slow
-def test_each_metric(tmp_path):
+def test_each_metric(tmp_path, new_run):
     alone = {}
     for task in TASKS:
         (tmp_path / task / "two").mkdir(parents=True)
-        run = [
-            f"task={task}",
-            "data.size=3",
-            *SMALL[task],
-            "fit.max_epochs=1",
-            "trainer=cpu",
-            "trainer.enable_progress_bar=false",
-        ]
-        alone[task] = train(composed(*run, f"run_dir={tmp_path / task}", f"cache_dir={tmp_path}"))
+        small = [f"task={task}", "data.size=3", *SMALL[task], "fit.max_epochs=1"]
+        where = [f"run_dir={tmp_path / task}", f"cache_dir={tmp_path}"]
+        alone[task] = train(new_run(*small, *where))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -54,7 +47,7 @@ def test_each_metric(tmp_path):
         process.kill()
     assert [process.exitcode for process in both] == [0, 0]
     for task, metrics in alone.items():
-        found = json.loads((tmp_path / task / "two" / "result.json").read_text())["metrics"]
+        found = result_of(tmp_path / task / "two")["metrics"]
         assert found == {
             name: value for name, value in metrics.items() if name.startswith("test/")
         }, task

@@ -112,11 +112,9 @@ def test_the_best_layer_is_among_the_candidates(monkeypatch):
             for layer, mean in enumerate(means):
                 chances = mean + rng.normal(0, 0.02, (len(SEEDS), 1)) + hard
                 right = (rng.random((len(SEEDS), EXAMPLES)) < chances).astype(float)
-                runs = [
-                    a_run(folder=Path(f"{row}{layer}{seed}"), **of_layer(layer)) for seed in SEEDS
-                ]
+                about = of_layer(layer) | {"config": {"encoder": {}}}
+                runs = [a_run(folder=Path(f"{row}{layer}{seed}"), **about) for seed in SEEDS]
                 for run, each in zip(runs, right, strict=True):
-                    run.config["encoder"] = {}
                     counts[run.folder] = np.stack([each, np.ones(EXAMPLES)] * 2, 1)[:, None]
                 cells.append(Cell((row,), (layer,), runs, tuple(right.mean(1))))
         found = depths(Report(["data.name"], [MIX], None, "dev", None, cells, []))

@@ -40,13 +40,8 @@ def reported(name, value, kind):
     """
     with tempfile.TemporaryDirectory() as folder:
         for number, (corpus, mix) in enumerate([(name, value), (name, "b"), ("c", value)]):
-            config = {
-                "task": {"name": name, "monitor": kind},
-                "data": {"name": corpus},
-                "encoder": {"name": name},
-                "elmo": {"mix": mix},
-                "fraction": 1.0,
-            }
+            config = {"task": {"name": name, "monitor": kind}, "data": {"name": corpus}}
+            config |= {"encoder": {"name": name}, "elmo": {"mix": mix}, "fraction": 1.0}
             mixes = {"input": {"layers": [0], "shares": [1.0], "gamma": 1.0, "norms": []}}
             figures = {f"test/{kind}": 0.5, "dev/f1": 0.5}
             write_run(Path(folder, str(number)), figures, config, mix=mixes, epochs=0)
@@ -175,8 +170,5 @@ def test_any_text_on_the_terminal(name):
 
 
 def test_a_log_line_does_nothing_to_the_terminal():
-    formatter = PlainLines("%(message)s")
-    record = logging.LogRecord(
-        "", logging.INFO, "", 0, "corpus %s\n\tread", ("\x1b]0;x\x07",), None
-    )
-    assert formatter.format(record) == "corpus \\x1b]0;x\\x07\n\tread"
+    record = logging.makeLogRecord({"msg": "corpus %s\n\tread", "args": ("\x1b]0;x\x07",)})
+    assert PlainLines("%(message)s").format(record) == "corpus \\x1b]0;x\\x07\n\tread"

@@ -22,26 +22,12 @@ RUN = a_run(TASK)
 
 
 def cell(row, column, figures, comparison=None, run=RUN):
-    return Cell(
-        row=row,
-        column=column,
-        runs=[run] * len(figures),
-        figures=tuple(figures),
-        comparison=comparison,
-    )
+    return Cell(row, column, [run] * len(figures), tuple(figures), comparison=comparison)
 
 
 def difference(by, reach, p=0.2):
-    test = significance.Test(
-        difference=by,
-        scales=(significance.Scale(reach / 3, 4.0),),
-        p=p,
-        interval=(by - reach, by + reach),
-        detectable=0.1,
-        examples=100,
-        clusters=100,
-        runs=(5, 5),
-    )
+    scales, interval = (significance.Scale(reach / 3, 4.0),), (by - reach, by + reach)
+    test = significance.Test(by, scales, p, interval, 100, 100, (5, 5), detectable=0.1)
     return Comparison(by, None, test, p, family=1)
 
 

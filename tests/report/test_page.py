@@ -104,10 +104,9 @@ def test_a_table():
     figure = ElementTree.fromstring(html_table(grid))
     said = "".join(figure.find("figcaption").itertext()).strip()
     assert said == "Entity F1. Of <all> runs."
-    names = [(head.text, head.get("class")) for head in figure.findall(".//tbody/tr/th[1]")]
-    assert [(text.strip(), kind.split()) for text, kind in names] == [
-        *(("NER", []), ("NER", ["again"]), ("SRL", [])),
-    ]
+    heads = figure.findall(".//tbody/tr/th[1]")
+    names = [(head.text.strip(), head.get("class").split()) for head in heads]
+    assert names == [("NER", []), ("NER", ["again"]), ("SRL", [])]
     assert figure.find(".//tbody/tr/td/b").text == "1"
 
 
@@ -166,9 +165,8 @@ def test_weights(tmp_path):
     layers = [f"layer {layer}" for layer in range(3)]
     assert grid.heads[2:] == [*layers, "γ", *(f"{layer} × its norm" for layer in layers)]
     means = ["0.200", "0.500", "0.300", "1.250"]
-    assert [row[2:] for row in grid.rows] == [
-        *([*means, "", "", ""], [*means, "3.000", "15.000", "13.500"]),
-    ]
+    products = ["3.000", "15.000", "13.500"]
+    assert [row[2:] for row in grid.rows] == [[*means, "", "", ""], [*means, *products]]
 
 
 @pytest.mark.usefixtures("undrawn")

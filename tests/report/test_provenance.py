@@ -120,13 +120,10 @@ def test_commands(tmp_path):
             ran(tmp_path / "tuned", 3, "sweep=tune", "budget=2", "tune=ner", "elmo.l2=0.1"),
             config={"tune": {"elmo.l2": "choice(0, 0.1)"}},
         ),
-        *(
-            ran(
-                tmp_path / f"evaluated{seed}", seed, "job=evaluate", f"checkpoint=/me/{seed}/{name}"
-            )
-            for seed, name in ((1, "best.ckpt"), (2, "best.ckpt"), (3, "mine.ckpt"))
-        ),
     ]
+    for seed, name in ((1, "best.ckpt"), (2, "best.ckpt"), (3, "mine.ckpt")):
+        checkpoint = f"checkpoint=/me/{seed}/{name}"
+        runs.append(ran(tmp_path / f"evaluated{seed}", seed, "job=evaluate", checkpoint))
     assert commands(runs) == [
         "python run.py -m task=ner 'encoder.directions=[forward]' +vocab.vectors=glove.gz seed=2,10",
         "python run.py task=ner encoder=none seed=1",

@@ -196,15 +196,6 @@ def test_no_difference_is_larger_than_all():
     assert compare(ours, theirs).interval == (-2, 2)
 
 
-def test_few_runs_decide_nothing():
-    """Though their p may be small."""
-    for runs in ((2, 2), (4, 5), (10, 4)):
-        test = compare(*pair(Setting(runs=runs, skill=0.1, difference=2.0), seed=4))
-        assert test.is_preliminary
-        assert test.p < 0.02
-    assert not compare(*pair(Setting(runs=(5, 10)), seed=4)).is_preliminary
-
-
 def test_power():
     """Of a normal, 1.96 + 0.84 standard errors; of few degrees of freedom by simulation."""
     assert noncentrality(math.inf, 1) == pytest.approx(stats.norm.ppf([0.975, 0.8]).sum())

@@ -2,16 +2,13 @@
 of `sweep=tune` from the runs of what was chosen, and says where its sides were not tuned alike.
 """
 
-import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from elmo_bench import compare
-from elmo_bench.jobs.archive import archive
 from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style, tuning
@@ -27,8 +24,9 @@ from elmo_bench.report.tuning import (
     verdict,
 )
 from elmo_bench.report.write import markdown
+from tests.runs.test_archive import kept
 
-from .made import a_run
+from .made import a_run, write_failed, write_run
 from .test_figures import panels
 
 SIMULATIONS = 4000
@@ -159,17 +157,12 @@ def run(folder, encoder, seed, trial=None, dev=None, lr=0.001, **more):
         "trial": trial,
         "tune": SPACE,
     } | more
-    content = {"task": "ner", "seed": seed, "config": config, "inputs": {}}
-    if dev:
-        content |= {"seconds": {"training": 50.0, "total": 60.0}, "finished": f"2026-01-0{seed}"}
-        content["metrics"] = {"dev/f1": dev} | ({"test/f1": dev - 0.1} if trial is None else {})
-    content |= {"identity": folder.name, "started": "then"}
-    folder.mkdir(parents=True)
-    (folder / ("result.json" if dev else "run.json")).write_text(json.dumps(content))
     if not dev:
-        (folder / "error.txt").write_text(
-            "Traceback (most recent call last):\n  f\nMemoryError: x\n"
-        )
+        write_failed(folder, config, identity=folder.name)
+        return
+    figures = {"dev/f1": dev} | ({"test/f1": dev - 0.1} if trial is None else {})
+    about = {"identity": folder.name, "finished": f"2026-01-0{seed}", "inputs": {}}
+    write_run(folder, figures, config, seconds={"training": 50.0, "total": 60.0}, **about)
 
 
 def sweep(root, sides=SIDES, **more):
@@ -216,11 +209,7 @@ def test_the_draws_of_a_sweep(tmp_path):
     assert "best on dev of 4 random draws, each trained with one seed (8 draws in all" in text
     assert "elmo.dropout from interval(0.0, 0.6)" in text
     output = tmp_path / "kept.tar.xz"
-    archive(
-        OmegaConf.create(
-            {"runs": str(tmp_path / "runs"), "output": f"{output}", "cache_dir": f"{tmp_path}/c"}
-        )
-    )
+    kept(tmp_path / "runs", output, tmp_path / "c")
     assert tables(compared(output))["tuning"] == grid
 
 
@@ -258,8 +247,6 @@ def test_sides_that_were_not_tuned_alike(sides, change, said, tmp_path):
     """
     sweep(tmp_path, sides)
     if change:
-        (tmp_path / "mini0" / "result.json").unlink()
-        (tmp_path / "mini0").rmdir()
         run(tmp_path / "mini0", "mini", 1, 0, **{"dev": 0.75, "lr": 0.002} | change)
     (note,) = (note for note in compared(tmp_path).notes if "draw" in note)
     assert said in note

@@ -75,8 +75,9 @@ def test_equal():
 
 def test_without_a_test_nothing_is_decided():
     assert verdict("better", Comparison(0.5, None), 0) == UNDECIDED
-    few = comparison(0.5, 0.01, runs=(4, 10))
-    assert verdict("better", few, 0) == verdict("equal", few, 0.01) == PRELIMINARY
+    for runs in ((4, 10), (10, 4)):
+        few = comparison(0.5, 0.01, runs)
+        assert verdict("better", few, 0) == verdict("equal", few, 0.01) == PRELIMINARY
 
 
 @pytest.fixture

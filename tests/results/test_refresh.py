@@ -15,6 +15,8 @@ from refresh import comparable, main
 
 from elmo_bench.files import alone
 from elmo_bench.runs import collect
+from tests.conftest import printed
+from tests.report.made import write_run
 from tests.report.test_probes import content
 from tests.report.test_report import result
 
@@ -165,10 +167,7 @@ def test_probes_that_are_kept(own, tmp_path):
 
 
 def test_a_run_that_is_under_way_has_not_failed(own, tmp_path):
-    (tmp_path / "runs" / "begun").mkdir()
-    config = json.loads((tmp_path / "runs" / "all1" / "result.json").read_text())["config"]
-    run = {"identity": "begun", "inputs": {}, "config": config}
-    (tmp_path / "runs" / "begun" / "run.json").write_text(json.dumps(run))
+    write_run(tmp_path / "runs" / "begun", {}, identity="begun", inputs={})
     for ends, counted in ((False, "none"), (True, "1")):
         with nullcontext() if ends else alone(tmp_path / "runs" / "begun" / "run", ""):
             main(own)
@@ -177,9 +176,7 @@ def test_a_run_that_is_under_way_has_not_failed(own, tmp_path):
 
 def test_a_document_of_ones_own(own, tmp_path):
     """The settings that docs/compare.md prints are enough."""
-    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
-    (printed,) = re.findall(r"^```yaml file=paper.yaml\n(.*?)^```$", page, re.M | re.S)
-    (tmp_path / "paper.yaml").write_text(printed, encoding="utf-8")
+    (tmp_path / "paper.yaml").write_text(printed("compare.md")["paper.yaml"], encoding="utf-8")
     (tmp_path / "PAPER.md").write_text(block("Layers"))
     files = [f"runs={tmp_path}/runs", f"cache_dir={tmp_path}", f"document={tmp_path}/PAPER.md"]
     main([f"--settings={tmp_path}/paper.yaml", *files])

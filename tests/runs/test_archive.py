@@ -1,7 +1,6 @@
 """Archives of runs: small, the same bytes each time, and nothing of a stranger's gets out of one."""
 
 import io
-import json
 import lzma
 import tarfile
 from random import Random
@@ -13,7 +12,7 @@ from omegaconf import OmegaConf
 from elmo_bench.jobs.archive import archive as write
 from elmo_bench.runs import collect, failures, read_counts, run_folders, unpacked
 from tests.hostile.damages import ANY
-from tests.report.made import change, write_run
+from tests.report.made import change, write_failed, write_run
 
 SENTENCES = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
 
@@ -39,12 +38,7 @@ def ran(folder, seed=1, f1=0.5, finished="2026-01-01T00:00:00+00:00", **encoder)
 
 
 def begun(folder, seed):
-    config = {"task": {"name": "ner", "monitor": "f1"}, "encoder": {"name": "mini"}}
-    config |= {"elmo": {"mix": "all"}, "seed": seed, "data_dir": "/home/me"}
-    folder.mkdir(parents=True)
-    about = {"identity": f"begun-{seed}", "inputs": {}, "started": "then", "config": config}
-    (folder / "run.json").write_text(json.dumps(about))
-    (folder / "error.txt").write_text("Traceback (most recent call last):\n  f\nMemoryError: x\n")
+    write_failed(folder, {"seed": seed, "data_dir": "/home/me"}, identity=f"begun-{seed}")
 
 
 def kept(runs, output, cache):

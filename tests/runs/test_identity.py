@@ -37,16 +37,12 @@ def identity():
         ("run_dir=here outputs_dir=there data_dir=data cache_dir=cache", ""),
         ("resume=true num_workers=2 logger=wandb", ""),
         ("trainer=cpu trainer.enable_progress_bar=false", ""),
-        ("trainer.devices=[3]", ""),
         ("trainer.devices=[0,2]", "trainer.devices=2"),
-        ("store.mode='off'", ""),
         ("store.mode='off' store.dtype=float16", ""),
-        ("store.mode=memory", ""),
         ("store.mode=memory store.dtype=int8", "store.dtype=int8"),
         ("encoder=none store.dtype=int8", "encoder=none"),
         ("adapt.epochs=7 adapt.seed=2", ""),
         ("tf32=false", ""),
-        ("task.elmo.at=[output] elmo.at=[input]", ""),
         ("embed.freeze=true", ""),  # random vectors are never frozen
         ("vocab.lowercase=false vocab.unit_vectors=true", ""),
         # The way to a setting does not count.

@@ -10,11 +10,7 @@ from elmo_bench.jobs.train import train
 from tests.conftest import composed
 from tests.test_run import ROOT, SMALL, run
 
-pytestmark = [
-    pytest.mark.slurm,
-    pytest.mark.slow,
-    pytest.mark.xdist_group("slurm"),
-]  # one cluster for all
+pytestmark = [pytest.mark.slurm, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one cluster
 DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 
 
