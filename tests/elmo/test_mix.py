@@ -1,6 +1,5 @@
 import json
 
-import numpy as np
 import pytest
 import torch
 
@@ -8,7 +7,7 @@ from elmo_bench.elmo import ScalarMix
 
 
 def tensor(golden):
-    return torch.tensor(np.array(golden["data"], dtype=np.float32).reshape(golden["shape"]))
+    return torch.tensor(golden["data"]).view(golden["shape"])
 
 
 @pytest.mark.parametrize("norm", ["none", "batch"])
@@ -80,32 +79,20 @@ def test_each_word_by_itself():
         ("uniform", [1 / 3] * 3),
         ("top", [0, 0, 1]),
         (0, [1, 0, 0]),
-        (1, [0, 1, 0]),
         ([0, 2], [0.5, 0, 0.5]),
-        ([2, 0], [0.5, 0, 0.5]),
     ],
 )
 def test_choices(choice, shares):
     layers = torch.randn(3, 2, 4, 5)
     mix = ScalarMix(3, choice)
     expected = sum(share * layer for share, layer in zip(shares, layers, strict=True))
-    torch.testing.assert_close(
-        mix(layers[mix.layers], torch.ones(2, 4, dtype=torch.bool)), expected
-    )
+    torch.testing.assert_close(mix(layers[mix.layers], torch.ones(2, 4).bool()), expected)
 
 
 def test_what_learns():
     assert ScalarMix(3, "all").weights.requires_grad
     assert not ScalarMix(3, "uniform").weights.requires_grad
     assert ScalarMix(3, "uniform").gamma.requires_grad
-
-
-def test_penalty_is_on_the_logits_alone():
-    mix = ScalarMix(3)
-    with torch.no_grad():
-        mix.weights.copy_(torch.tensor([1.0, -2.0, 3.0]))
-        mix.gamma.fill_(100.0)
-    assert mix.penalty().item() == 14.0
 
 
 @pytest.mark.parametrize("norm", ["none", "batch", "word"])

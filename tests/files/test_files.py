@@ -20,31 +20,16 @@ import pytest
 
 from elmo_bench.files import atomic, download, fetch, find_files
 from elmo_bench.files.download import corpus
-from tests.conftest import composed
+from tests.conftest import CONF, composed
 
-CONF = Path(__file__).parents[2] / "conf"
 CONTENT = b"weights" * 1000
 LINES = b"one\ntwo\nthree\nfour\n"
 UMASK = os.umask(0)
 os.umask(UMASK)
 SPLITS = ("train", "dev", "test")
 DOWNLOADED = [
-    "ag_news",
-    "cola",
-    "mnli",
-    "mnli_mismatched",
-    "mrpc",
-    "qnli",
-    "rte",
-    "snli",
-    "squad1",
-    "sst",
-    "sst2",
-    "stsb",
-    "trec",
-    "ud",
-    "wikigold",
-    "wnut17",
+    *("ag_news", "cola", "mnli", "mnli_mismatched", "mrpc", "qnli", "rte", "snli", "squad1"),
+    *("sst", "sst2", "stsb", "trec", "ud", "wikigold", "wnut17"),
 ]
 MEMBERS = ("trees/train.txt", "../outside.txt", "/tmp/absolute.txt", "trees/../../dots.txt")
 
@@ -90,11 +75,8 @@ def server(requests):
 
 
 def source(server, name, **part):
-    return {
-        "url": f"{server}/{name}",
-        "sha256": hashlib.sha256(FILES.get(name, b"")).hexdigest(),
-        **part,
-    }
+    sha256 = hashlib.sha256(FILES.get(name, b"")).hexdigest()
+    return {"url": f"{server}/{name}", "sha256": sha256, **part}
 
 
 def x(folder, downloads, **files):
@@ -149,9 +131,8 @@ def test_files_in_linked_folders_are_found_once(tmp_path):
     (tmp_path / "outputs").mkdir()
     for name, target in (("a", tmp_path / "disk"), ("b", tmp_path / "disk" / "run"), ("c", ".")):
         (tmp_path / "outputs" / name).symlink_to(target)
-    assert find_files(tmp_path / "outputs", "result.json") == [
-        tmp_path / "outputs" / "a" / "run" / "result.json"
-    ]
+    one = tmp_path / "outputs" / "a" / "run" / "result.json"
+    assert find_files(tmp_path / "outputs", "result.json") == [one]
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch, caplog):
@@ -189,9 +170,8 @@ def test_scratch_of_a_killed_process_goes_and_that_of_a_living_one_stays(tmp_pat
     mine = tmp_path / f".{path.name}-settings"
     mine.mkdir()
     (mine / "notes.txt").touch()  # of somebody else
-    process = multiprocessing.get_context("fork").Process(
-        target=_write_and_die, args=(path, folder)
-    )
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=_write_and_die, args=(path, folder))
     with atomic(path) as part:
         part.write_text("slow")
         process.start()
@@ -200,9 +180,7 @@ def test_scratch_of_a_killed_process_goes_and_that_of_a_living_one_stays(tmp_pat
         with atomic(path) as fast:
             fast.write_text("fast")
         assert path.read_text() == "fast"
-        assert {entry.name for entry in tmp_path.iterdir()} == {
-            *(path.name, mine.name, part.parent.name)
-        }
+        assert {one.name for one in tmp_path.iterdir()} == {path.name, mine.name, part.parent.name}
     assert path.read_text() == "slow"
     assert {entry.name for entry in tmp_path.iterdir()} == {path.name, mine.name}
 
@@ -244,9 +222,8 @@ def test_several_at_once_download_once(server, requests, tmp_path):
         fetched = {*pool.map(lambda _: fetch(f"{server}/slow.bin", folder=str(tmp_path)), range(4))}
         parts = {"train": "x/train", "dev": "x/dev"}
         downloads = {path: source(server, "lines.txt", lines=[1, 2]) for path in parts.values()}
-        found = [
-            *pool.map(lambda _: corpus(parts, data_dir=tmp_path, downloads=downloads), range(4))
-        ]
+        both = pool.map(lambda _: corpus(parts, data_dir=tmp_path, downloads=downloads), range(4))
+        found = [*both]
     assert len(fetched) == 1
     assert found[0]["dev"].read_text() == "one\ntwo\n"
     assert sorted(requests) == ["/lines.txt", "/slow.bin"]
@@ -284,21 +261,8 @@ def test_a_path_that_the_user_gives_is_taken_as_it_stands(tmp_path, monkeypatch,
     found = corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"]
     assert found == Path("subset/eng.train" if given else "../data/subset/eng.train")
     (tmp_path / "here" / "subset" / "eng.train").unlink()
-    assert corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"] == Path(
-        "../data/subset/eng.train"
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ([], r"data.files.train: no file .*ner/x.train.*Ask the authors"),
-        (["train"], r"no file ner/x.train or .*relative to the working directory or to data_dir$"),
-    ],
-)
-def test_a_missing_corpus(tmp_path, given, said):
-    with pytest.raises(FileNotFoundError, match=said):
-        corpus({"train": "ner/x.train"}, data_dir=tmp_path, given=given, origin="Ask the authors.")
+    found = corpus({"train": "subset/eng.train"}, data_dir="../data", given=given)["train"]
+    assert found == Path("../data/subset/eng.train")
 
 
 def test_a_corpus_is_downloaded_once(server, requests, tmp_path):
@@ -315,7 +279,9 @@ def test_another_file_is_never_downloaded(server, requests, tmp_path):
     (tmp_path / "part.txt").touch()
     downloads = {"ner/x.train": source(server, "good.bin")}
     assert x(tmp_path, downloads, train="part.txt")["train"] == tmp_path / "part.txt"
-    with pytest.raises(FileNotFoundError, match=r"no file .*prat.txt.*Ask the authors"):
+    with pytest.raises(
+        FileNotFoundError, match=r"files.train: no file .*prat.txt.*Ask the authors"
+    ):
         x(tmp_path, downloads, train="prat.txt")
     assert not requests
 
@@ -325,13 +291,6 @@ def test_another_file_is_never_downloaded(server, requests, tmp_path):
     [
         ("missing.bin", {}, FileNotFoundError, r"cannot download .*/{} \(HTTPError: 404", []),
         ("cut.bin", {}, FileNotFoundError, r"cannot download .*/{} \((Connect|Chunked)", []),
-        (
-            "trees.zip",
-            {"sha256": "0" * 64},
-            ValueError,
-            r"{}: the download has .*, not 0{{64}}",
-            [],
-        ),
         (
             *("trees.zip", {"sha256": "0" * 64, "member": MEMBERS[0]}, ValueError),
             *("{}: the download has .*, not 0{{64}}", []),

@@ -52,29 +52,20 @@ FILES = "data.files.train={}/run/metrics.csv data.files.dev={}/text data.files.t
     ("arguments", "said"),
     [
         (f"{PREDICT}{{}}/hardlink output={{}}/symlink", "is also input="),
-        (
-            "job=predict checkpoint={}/run/best.ckpt input={}/text output={}/run/best.ckpt",
-            "is also checkpoint=",
-        ),
+        ("job=predict checkpoint={}/run/best.ckpt input={}/text output={}/run/best.ckpt", "is also checkpoint="),
         (f"{PREDICT}other output={{}}/text", "not written by this job"),
         (f"{PREDICT}other output={{}}/run", "is a folder"),
         ("job=report runs={}/run output=[{}/new.md,{}/run/metrics.csv]", "not written by this job"),
-        (
-            "job=embed encoder=mini input={}/text output={}/theirs/weights.hdf5",
-            "not written by this job",
-        ),
+        ("job=embed encoder=mini input={}/text output={}/theirs/weights.hdf5", "not written by this job"),
         ("job=pretrain out={}/bilm", "contains options.json"),
         ("job=pretrain out={}/text", "is not a folder"),
         ("job=pretrain out={}/words", "contains vocabulary.txt"),
         ("job=pretrain out={}/adapted", "contains adaptation.json"),
         ("job=pretrain out={}/run", "contains best.ckpt"),
         ("job=pretrain out={}/project", "contains README.md"),
-        (
-            f"job=train task=ner encoder=none run_dir={{}}/run data=files {FILES}",
-            "which this run would delete",
-        ),
+        (f"job=train task=ner encoder=none run_dir={{}}/run data=files {FILES}", "which this run would delete"),
     ],
-)
+)  # fmt: skip
 def test_nothing_is_lost(lost, arguments, said):
     before = content(lost)
     words = arguments.replace("{}", str(lost)).split()

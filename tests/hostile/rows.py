@@ -17,7 +17,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.checkpoint import MODEL, restore
-from elmo_bench.encoders.bilm import BiLm, Options, load, save
+from elmo_bench.encoders.bilm import BiLm, load, save
 from elmo_bench.jobs import predict as prediction
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.score import score
@@ -31,7 +31,7 @@ from elmo_bench.training.module import TaskModule
 from tests import conftest
 from tests.jobs.small import RECORDS, SMALL
 from tests.jobs.test_resume import train_and_kill, until
-from tests.tasks.small import module
+from tests.tasks.small import bilm, module
 
 from . import damages
 from .damages import Damage
@@ -92,10 +92,11 @@ def given(cfg: DictConfig, **values: Any) -> DictConfig:
     return cfg
 
 
-def finite(name: str, array: Any) -> None:
+def finite(arrays: Mapping[str, Any]) -> None:
     """Wrong, where a number is not finite."""
-    if not np.isfinite(np.asarray(array)).all():
-        raise WrongError(f"{name} holds numbers that are not finite")
+    for name, array in arrays.items():
+        if not np.isfinite(np.asarray(array)).all():
+            raise WrongError(f"{name} holds numbers that are not finite")
 
 
 def corpus(task: str) -> Path:
@@ -131,7 +132,7 @@ def text_seeds(**texts: str) -> list[Seed]:
 def all_vectors(path: Path, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """As encoder=static reads."""
     rows, table = read_vectors(path, wanted)
-    finite("the table", table)
+    finite({"the table": table})
     return {word: table[row] for word, row in rows.items()}
 
 
@@ -140,21 +141,15 @@ def some_vectors(path: Path) -> dict[str, np.ndarray]:
 
 
 @cache
-def bilm() -> BiLm:
-    """A small random biLM."""
-    torch.manual_seed(0)
-    return BiLm(Options(cell_size=8, projection_size=4, filters=((1, 4), (3, 4)))).eval()
-
-
-@cache
 def bilm_folder() -> dict[str, bytes]:
     """The files of a biLM with its softmax."""
     folder = workshop() / "bilm"
     torch.manual_seed(0)
-    model = LanguageModel(bilm(), ["<S>", "</S>", "<UNK>", "rains", "Ann"])
-    save(bilm(), folder / "weights.safetensors")
+    encoder = bilm(cell_size=8, filters=((1, 4), (3, 4))).eval()
+    model = LanguageModel(encoder, ["<S>", "</S>", "<UNK>", "rains", "Ann"])
+    save(encoder, folder / "weights.safetensors")
     save_softmax(model, folder)
-    save(bilm(), folder / "weights.hdf5")
+    save(encoder, folder / "weights.hdf5")
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -167,16 +162,14 @@ def read_bilm(path: Path) -> BiLm:
     folder = path.parent
     weights = folder / "weights.safetensors" if path.suffix == ".json" else path
     encoder = load(folder / "options.json", weights)
-    for name, tensor in encoder.state_dict().items():
-        finite(name, tensor)
+    finite(encoder.state_dict())
     return encoder
 
 
 def read_softmax(path: Path) -> LanguageModel:
     folder = path.parent
     model = load_language_model(folder / "options.json", folder / "weights.safetensors")
-    for name, tensor in model.state_dict().items():
-        finite(name, tensor)
+    finite(model.state_dict())
     return model
 
 
@@ -209,8 +202,7 @@ def prediction_seeds(task: str) -> list[Seed]:
 def read_predicted(task: str, path: Path) -> dict[str, float]:
     gold_file = next(path.parent.glob("gold-*"))
     figures = score(given(score_config(task), gold=str(gold_file), predicted=str(path)))
-    for name, value in figures.items():
-        finite(name, value)
+    finite(figures)
     return figures
 
 
@@ -288,8 +280,7 @@ def read_checkpoint(path: Path) -> Any:
     model = OmegaConf.masked_copy(config, list(MODEL))
     plain = OmegaConf.to_container(model, resolve=True)
     weights = module.state_dict()
-    for name, tensor in weights.items():
-        finite(name, tensor)
+    finite(weights)
     contents = {name: tensor.numpy().tobytes() for name, tensor in weights.items()}
     return plain, vocab.state(), contents
 
@@ -317,8 +308,7 @@ def go_on(path: Path) -> Any:
     cfg, _ = unfinished_run()
     metrics = train(given(cfg, run_dir=str(path.parent)))
     best = torch.load(path.with_name("best.ckpt"), weights_only=True)["state_dict"]
-    for name, array in (*metrics.items(), *best.items()):
-        finite(name, array)
+    finite(metrics | best)
     return metrics, {name: tensor.numpy().tobytes() for name, tensor in best.items()}
 
 

@@ -1,7 +1,7 @@
 """The CRF against all paths, one by one, and against the original's figures."""
 
-import itertools
 import json
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -23,14 +23,12 @@ def random_crf(labels=LABELS):
 
 def path_score(crf, scores, path):
     score = sum(scores[t, label] for t, label in enumerate(path))
-    return float(score + sum(crf.transitions[a, b] for a, b in itertools.pairwise(path)))
+    return float(score + sum(crf.transitions[a, b] for a, b in pairwise(path)))
 
 
-def allowed(path, labels=LABELS):
-    moves, starts, ends = tag_moves(labels, bioul=True)
-    return (
-        starts[path[0]] and ends[path[-1]] and all(moves[a][b] for a, b in itertools.pairwise(path))
-    )
+def allowed(path):
+    moves, starts, ends = tag_moves(LABELS, bioul=True)
+    return starts[path[0]] and ends[path[-1]] and all(moves[a][b] for a, b in pairwise(path))
 
 
 @torch.no_grad()
@@ -42,16 +40,13 @@ def test_equals_brute_force():
     gold = torch.randint(len(LABELS), mask.shape)
     likelihoods, decoded = crf.log_likelihood(scores, gold, mask), crf.decode(scores, mask)
     for row, length in enumerate(lengths):
-        paths = list(itertools.product(range(len(LABELS)), repeat=length))
+        paths = list(product(range(len(LABELS)), repeat=length))
         figures = np.array([path_score(crf, scores[row], path) for path in paths])
         partition = np.logaddexp.reduce(figures)
         assert likelihoods[row].item() == pytest.approx(
             path_score(crf, scores[row], gold[row, :length].tolist()) - partition, abs=1e-4
         )
-        best = max(
-            (path for path in paths if allowed(path)),
-            key=lambda path: path_score(crf, scores[row], path),
-        )
+        best = max(filter(allowed, paths), key=lambda path: path_score(crf, scores[row], path))
         assert decoded[row] == list(best)
 
 
@@ -60,9 +55,7 @@ def test_golden(modules):
     golden = json.loads((modules / "crf.json").read_text("utf-8"))
     moves, starts, ends = tag_moves(golden["labels"], bioul=True)
     size = len(golden["labels"])
-    assert [[a, b] for a in range(size) for b in range(size) if moves[a][b]] == golden[
-        "allowed_transitions"
-    ]
+    assert torch.tensor(moves).nonzero().tolist() == golden["allowed_transitions"]
     assert [k for k in range(size) if starts[k]] == golden["allowed_start"]
     assert [k for k in range(size) if ends[k]] == golden["allowed_end"]
 
@@ -73,26 +66,21 @@ def test_golden(modules):
     assert cases
     for case in cases:
         free = [True] * size
-        constrained, unconstrained = Crf(moves, starts, ends), Crf([free] * size, free, free)
-        for crf in (constrained, unconstrained):
+        constrained, loose = Crf(moves, starts, ends), Crf([free] * size, free, free)
+        for crf in (constrained, loose):
             crf.transitions.copy_(tensor(case["transitions_from_row_to_col"]))
         scores, rows = tensor(case["logits"]), case["rows"]
-        mask = (
-            torch.arange(scores.shape[1]) < torch.tensor([row["length"] for row in rows])[:, None]
-        )
+        lengths = torch.tensor([row["length"] for row in rows])
+        mask = torch.arange(scores.shape[1]) < lengths[:, None]
         tags = torch.zeros(mask.shape, dtype=torch.long)
         for place, row in enumerate(rows):
             tags[place, : len(row["tags"])] = torch.tensor(row["tags"])
         likelihoods = constrained.log_likelihood(scores, tags, mask)
-        for likelihood, row in zip(likelihoods, rows, strict=True):
-            assert likelihood.item() == pytest.approx(
-                row["gold_score"] - row["log_partition"], abs=1e-4
-            )
+        expected = [row["gold_score"] - row["log_partition"] for row in rows]
+        assert likelihoods.tolist() == pytest.approx(expected, abs=1e-4)
         assert likelihoods.sum().item() == pytest.approx(case["sum_log_likelihood"], abs=1e-4)
         assert constrained.decode(scores, mask) == [row["viterbi_bioul"][0] for row in rows]
-        assert unconstrained.decode(scores, mask) == [
-            row["viterbi_unconstrained"][0] for row in rows
-        ]
+        assert loose.decode(scores, mask) == [row["viterbi_unconstrained"][0] for row in rows]
 
 
 def test_gradient_and_padding():

@@ -107,16 +107,13 @@ TSV, CSV, JSONL = (
     ("name", "text", "columns", "where", "what"),
     [
         ("a.tsv", TSV + "b\n", {}, ":3", "1 column, but the first line has 2; FILE.csv has"),
-        ("a.tsv", TSV + "b\tx\ty\n", {}, ":3", "3 columns, but the first line has 2"),
         ("a.tsv", TSV + "b\t\n", {}, ":3", "text '', but it must be a text"),
         ("a.tsv", TSV + "b\t\x00\x01 \u200b\n", {}, ":3", "with a character that can be seen"),
         ("a.tsv", TSV + "\tx\n", {}, ":3", "label '', but a score must be"),
         ("a.tsv", TSV + "a\u200b\tx\n", {}, ":3", r"label 'a\\u200b', but"),
         ("a.tsv", "label\tlabel\na\tx\n", {}, ":1", "2 columns of the name 'label', but each needs"),
         ("a.tsv", TSV + "b\tx\n", {"labels": ["a", 1]}, ":3", "label 'b', but .* has a, 1"),
-        ("a.tsv", TSV, {"text": "review"}, ":2", "no column review, only label and text: "
-         "set data.columns.text=COLUMN"),
-        ("a.txt", TSV.replace("\t", ","), {}, ":2", "no column text, only label,text"),
+        ("a.tsv", TSV, {"text": "review"}, ":2", "no column review, only label and text: set data.columns.text=COLUMN"),
         ("a.tsv", TSV, {"text": 2}, "", r"data.columns=\{'text': 2, 'label': 'label'\}, but all"),
         ("a.tsv", TSV, {"text": 9, "label": 1}, ":1", "no column 9, only 1 and 2"),
         ("a.tsv", TSV, {"score": 2, "label": 1}, "", "has label=1 or score=2, not both"),
@@ -134,7 +131,6 @@ TSV, CSV, JSONL = (
         ("a.jsonl", JSONL + '{"label": 1, "text": 7}\n', {}, ":2", "text 7, but it must be a text"),
         ("a.jsonl", JSONL + '{"label": 1, "text": ["a b"]}\n', {}, ":2", r"text \['a b'\], but"),
         ("a.jsonl", JSONL + '{"label": 1, "text": "\\ud800x"}\n', {}, ":2", "text .*, but"),
-        ("a.jsonl", JSONL, {"score": "text"}, ":1", "score 'x', but"),
         ("a.jsonl", '{"a": null, "b": "x"}', {"text": ["a", "b"], "label": "b"}, ":1", "text None, but"),
         ("a.jsonl", '{"a": null, "label": 1, "text": "x"}', {"group": "a"}, ":1", "no group, but each"),
         ("a.tsv", TSV, {"pattern": "(?P<label>.)x (?P<text>.*)"}, ":1", "must match .* as a whole"),
@@ -175,9 +171,8 @@ def test_predictions_make_a_round_trip(tmp_path, gold, predicted, cell, wrong):
     with pytest.raises(ValueError, match=f":1: .*, a {cell}, and the words of gold:1"):
         read_predictions(path, examples)
     write([Example((("other",),), gold, "", (), ())] * 2, [gold] * 2, path)
-    with pytest.raises(
-        ValueError, match=f":1: .* columns: {gold}, a {cell}, and the words of gold:1"
-    ):
+    said = f":1: .* columns: {gold}, a {cell}, and the words of gold:1"
+    with pytest.raises(ValueError, match=said):
         read_predictions(path, examples)
 
 
@@ -224,9 +219,7 @@ def test_pools_against_loops(pool, joint):
         vectors = []
         for side, tokens in enumerate([batch.first] if joint else [batch.first, batch.second]):
             h = model.backbone(tokens)[number]
-            kept = [
-                k for k, word in enumerate(each.sentences[side]) if not word.startswith("\ufdd0")
-            ]
+            kept = [k for k, word in enumerate(each.sentences[side]) if word[0] != "\ufdd0"]
             words = h[kept]
             shares = model.pool.score(words).softmax(0) if pool == "attention" else 1 / len(kept)
             chosen = {"first": h[0] if joint else words.mean(0), "max": words.amax(0)}

@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,21 +16,12 @@ from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.nn import Backbone, BiLstm, WordsChars
 from elmo_bench.text import Vocab
 from tasks.coref import model as ranker
-from tasks.coref.data import (
-    GENRES,
-    Example,
-    collate,
-    parse,
-    read,
-    read_predictions,
-    render,
-    truncate,
-    write,
-)
+from tasks.coref.data import GENRES, collate, parse, read, read_predictions, render, truncate, write
 from tasks.coref.metric import CorefScores, b3, ceafe, mentions, muc
 from tasks.coref.model import Ranking, SpanRanker, candidates, prune
 from tests.conftest import composed
 from tests.tasks.small import bilm, learnt
+from tests.tasks.test_scores import clusterings
 
 
 def conll(*sentences, name="nw/owls", part=0):
@@ -37,10 +29,8 @@ def conll(*sentences, name="nw/owls", part=0):
     lines = [f"#begin document ({name}); part {part:03d}"]
     for sentence in sentences:
         for number, (word, cell, *speaker) in enumerate(sentence):
-            lines.append(
-                f"{name}  {part}  {number}  {word}  NN  *  -  -  -  {(speaker or ['-'])[0]}  *  "
-                f"{cell}"
-            )
+            who = (speaker or ["-"])[0]
+            lines.append(f"{name}  {part}  {number}  {word}  NN  *  -  -  -  {who}  *  {cell}")
         lines.append("")
     return "\n".join([*lines, "#end document"]) + "\n"
 
@@ -52,31 +42,17 @@ def file(folder, *documents):
 
 
 def example(*sentences, clusters=(), speakers=None, name="nw/owls", part=0):
-    words = tuple(tuple(sentence.split()) for sentence in sentences)
-    names = speakers or ["-"] * len(words)
-    return Example(
-        document=name,
-        part=part,
-        header=f"#begin document ({name}); part {part:03d}",
-        sentences=words,
-        speakers=tuple(
-            (name,) * len(sentence) for name, sentence in zip(names, words, strict=True)
-        ),
-        gold=[list(cluster) for cluster in clusters],
-        source="here:1",
-    )
+    words = [sentence.split() for sentence in sentences]
+    record = {"sentences": words, "speakers": speakers or ["-"] * len(words), "id": name}
+    header = f"#begin document ({name}); part {part:03d}"
+    gold = [list(cluster) for cluster in clusters]
+    return replace(parse(record, "here:1"), part=part, header=header, gold=gold)
 
 
 TALK = conll(
-    [
-        ("An", "(0|(3", "Ann"),
-        ("owl", "0)", "Ann"),
-        ("'s", "-", "Ann"),
-        ("nest", "3)", "Ann"),
-        ("/.", "-", "Ann"),
-    ],
+    [("An", "(0|(3", "Ann"), ("owl", "0)", "Ann"), ("'s", "-", "Ann"), ("nest", "3)", "Ann"), ("/.", "-", "Ann")],
     [("Her", "(3|(0)", "Bob"), ("own", "-", "Bob"), ("one", "3)", "Bob"), ("/?", "_", "Bob")],
-)
+)  # fmt: skip
 
 
 def test_read(tmp_path):
@@ -85,11 +61,8 @@ def test_read(tmp_path):
     assert talk.sentences == (("An", "owl", "'s", "nest", "."), ("Her", "own", "one", "?"))
     assert talk.speakers == (("Ann",) * 5, ("Bob",) * 4)
     assert talk.gold == [[(0, 1), (5, 5)], [(0, 3), (5, 7)]]
-    assert (talk.document, talk.part, talk.source) == (
-        "nw/owls",
-        0,
-        f"{tmp_path}/some.gold_conll:2",
-    )
+    assert (talk.document, talk.part) == ("nw/owls", 0)
+    assert talk.source == f"{tmp_path}/some.gold_conll:2"
     assert (it.document, it.part, it.gold) == ("pt/nt/41", 12, [[(0, 0), (2, 2)]])
 
 
@@ -106,15 +79,10 @@ def test_files_without_annotation_are_left_out(tmp_path, caplog):
     """OntoNotes 5 has coreference in a part of its files; all parts of such a file stay."""
     caplog.set_level("INFO")
     chain, none = [("she", "(1)"), ("her", "(1)")], [("it", "-")]
-    path = file(
-        tmp_path,
-        conll(none, name="wb/a"),
-        conll(none, name="nw/b"),
-        conll(chain, name="nw/b", part=1),
-        conll(none, name="wb/c"),
-    )
-    cfg = composed("task=coref", "data=ontonotes5", "run_dir=here")
     everything = [("wb/a", 0), ("nw/b", 0), ("nw/b", 1), ("wb/c", 0)]
+    texts = [conll(chain if part else none, name=name, part=part) for name, part in everything]
+    path = file(tmp_path, *texts)
+    cfg = composed("task=coref", "data=ontonotes5", "run_dir=here")
     for split, of_file, kept in [
         *(("train", "", everything[1:3]), ("dev", "", everything[1:3]), ("test", "", everything)),
         *(("test", "dev", everything[1:3]), ("test", "test", everything)),  # job=evaluate
@@ -168,9 +136,8 @@ def documents(draw):
         for b in range(a, starts[i] + n)
     ]
     clusters: list[list] = [[] for _ in range(draw(st.integers(0, 4)))]
-    for span in (
-        draw(st.lists(st.sampled_from(spans), unique=True, max_size=12)) if clusters else []
-    ):
+    drawn = st.lists(st.sampled_from(spans), unique=True, max_size=12)
+    for span in draw(drawn) if clusters else ():
         home = clusters[draw(st.integers(0, len(clusters) - 1))]
         if not any(crosses(span, other) for other in home):
             home.append(span)
@@ -200,17 +167,8 @@ def test_the_written_file(tmp_path):
     lines = [line.split("\t") for line in path.read_text().splitlines()]
     assert lines[0] == ["#begin document (nw/owls); part 003"]
     assert lines[1] == ["nw/owls", "3", "0", "Ann", "-", "*", "-", "-", "-", "Ann", "*", "(0)|(1"]
-    assert [line[-1] for line in lines] == [
-        lines[0][0],
-        "(0)|(1",
-        "-",
-        "1)",
-        "",
-        "(0)",
-        "-",
-        "",
-        "#end document",
-    ]
+    last = [line[-1] for line in lines[1:]]
+    assert last == ["(0)|(1", "-", "1)", "", "(0)", "-", "", "#end document"]
 
 
 @pytest.mark.parametrize(
@@ -253,12 +211,8 @@ def test_the_first_cluster_is_the_one_that_begins_first(tmp_path):
 
 
 def test_parse_sentences():
-    record = {
-        "sentences": [["Ann", "left"], ["She", "ran"]],
-        "speakers": ["Bob", "Cy"],
-        "id": "tc/1",
-    }
-    document = parse(record, "in.jsonl:4")
+    words = [["Ann", "left"], ["She", "ran"]]
+    document = parse({"sentences": words, "speakers": ["Bob", "Cy"], "id": "tc/1"}, "in.jsonl:4")
     assert document.sentences == (("Ann", "left"), ("She", "ran"))
     assert document.speakers == (("Bob", "Bob"), ("Cy", "Cy"))
     assert (document.document, document.source, document.gold) == ("tc/1", "in.jsonl:4", [])
@@ -304,20 +258,12 @@ A, B, C, D, E, X, Y = ((place, place) for place in range(7))
         ([[A, B], [C]], [[A, B], [X]], [[1, 1, 1, 1], [2, 3, 2, 3], [1, 2, 1, 2]]),
         ([[A, B, C]], [[A, B, X]], [[1, 2, 1, 2], [4 / 3, 3, 4 / 3, 3], [2 / 3, 1, 2 / 3, 1]]),
         ([[A, B, C]], [[A], [B], [C]], [[0, 2, 0, 0], [1, 3, 3, 3], [1 / 2, 1, 1 / 2, 3]]),
-        (
-            [[A, B], [C, D]],
-            [[A, B, C, D, X]],
-            [[2, 2, 2, 4], [4, 4, 8 / 5, 5], [4 / 7, 2, 4 / 7, 1]],
-        ),
-        (
-            [[A, B, C, D, E]],
-            [[A, B], [C, D], [X, Y]],
-            [[2, 4, 2, 3], [8 / 5, 5, 4, 6], [4 / 7, 1, 4 / 7, 3]],
-        ),
+        ([[A, B], [C, D]], [[A, B, C, D, X]], [[2, 2, 2, 4], [4, 4, 8 / 5, 5], [4 / 7, 2, 4 / 7, 1]]),
+        ([[A, B, C, D, E]], [[A, B], [C, D], [X, Y]], [[2, 4, 2, 3], [8 / 5, 5, 4, 6], [4 / 7, 1, 4 / 7, 3]]),
         ([[A, B]], [], [[0, 1, 0, 0], [0, 2, 0, 0], [0, 1, 0, 0]]),
         ([], [], [[0, 0, 0, 0]] * 3),
     ],
-)
+)  # fmt: skip
 def test_counts(key, response, expected):
     (counts,) = CorefScores().count([response], [key])
     torch.testing.assert_close(counts[:3], torch.tensor(expected, dtype=torch.double))
@@ -343,29 +289,14 @@ def test_official_scorer(fixtures):
             official = case["official"][theirs]
             expected = [official[name] for name in ("r_num", "r_den", "p_num", "p_den")]
             assert counts.tolist() == pytest.approx(expected, abs=1e-12)
-            assert official["f1_percent"] == pytest.approx(
-                100 * float(figures[f"{ours}/f1"]), abs=0.0101
-            )
-        assert case["official"]["avg_f1_percent"] == pytest.approx(
-            100 * float(figures["f1"]), abs=0.0101
-        )
-
-
-places = st.tuples(st.integers(0, 5), st.integers(0, 2)).map(
-    lambda pair: (pair[0], pair[0] + pair[1])
-)
-
-
-@st.composite
-def clusterings(draw):
-    found: dict[int, list] = {}
-    for mention in draw(st.lists(places, unique=True, max_size=9)):
-        found.setdefault(draw(st.integers(0, 4)), []).append(mention)
-    return list(found.values())
+            f1 = 100 * float(figures[f"{ours}/f1"])
+            assert official["f1_percent"] == pytest.approx(f1, abs=0.0101)
+        f1 = 100 * float(figures["f1"])
+        assert case["official"]["avg_f1_percent"] == pytest.approx(f1, abs=0.0101)
 
 
 @settings(max_examples=100, deadline=None)
-@given(key=clusterings(), response=clusterings())
+@given(key=clusterings(0), response=clusterings(0))
 def test_the_best_match_is_the_best_of_all(key, response):
     def phi4(one, other):
         return 2 * len(set(one) & set(other)) / (len(one) + len(other))
@@ -377,7 +308,7 @@ def test_the_best_match_is_the_best_of_all(key, response):
 
 
 @settings(max_examples=100, deadline=None)
-@given(key=clusterings(), response=clusterings())
+@given(key=clusterings(0), response=clusterings(0))
 def test_recall_by_definition(key, response):
     home = {mention: set(cluster) for cluster in response for mention in cluster}
     found = sum(len(set(c) & home.get(m, set())) / len(c) for c in key for m in c)
@@ -426,11 +357,8 @@ def test_collate():
     owls, cats = batch.documents
     assert owls.speakers.tolist() == [0] * 6 + [1] * 3 + [0] * 3
     assert owls.mentions.tolist() == [[0, 2, 1], [6, 6, 1], [10, 10, 1], [4, 5, 2], [8, 8, 2]]
-    assert (owls.num_sentences, int(owls.genre), int(cats.genre)) == (
-        3,
-        GENRES.index("nw"),
-        GENRES.index("wb"),
-    )
+    genres = GENRES.index("nw"), GENRES.index("wb")
+    assert (owls.num_sentences, int(owls.genre), int(cats.genre)) == (3, *genres)
     (alone,) = collate([example("alone", name="GUM_news_iodine")], VOCAB).documents
     assert (alone.mentions.shape, int(alone.genre)) == ((0, 3), len(GENRES))
 
@@ -449,10 +377,8 @@ def test_truncate():
         assert cut.tokens.words.shape == cut.tokens.mask.shape == cut.tokens.elmo.layers.shape[1:3]
         assert cut.tokens.words[0, :3].tolist() == batch.tokens.words[row, :3].tolist()
         assert owls.speakers.tolist() == [[0] * 6, [1] * 3, [0] * 3][row]
-        assert (
-            owls.mentions.tolist()
-            == [[[0, 2, 1], [4, 5, 2]], [[0, 0, 1], [2, 2, 2]], [[1, 1, 1]]][row]
-        )
+        expected = [[[0, 2, 1], [4, 5, 2]], [[0, 0, 1], [2, 2, 2]], [[1, 1, 1]]][row]
+        assert owls.mentions.tolist() == expected
         assert owls.num_sentences == 1
     assert seen == {0, 1, 2}
     two = {tuple(truncate(batch, 2).documents[0].speakers.tolist()) for _ in range(20)}
@@ -469,9 +395,7 @@ def test_documents_are_cut_in_training_only():
 @settings(max_examples=50, deadline=None)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4), width=st.integers(1, 4))
 def test_candidates(lengths, width):
-    sentence = torch.tensor(
-        [number for number, length in enumerate(lengths) for _ in range(length)]
-    )
+    sentence = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
     starts, after = candidates(sentence, width).nonzero(as_tuple=True)
     every = itertools.combinations_with_replacement(range(len(sentence)), 2)
     expected = [(a, b) for a, b in every if b - a < width and sentence[a] == sentence[b]]
@@ -482,14 +406,12 @@ def test_candidates(lengths, width):
 @given(length=st.integers(1, 9), width=st.integers(1, 5), most=st.integers(0, 12), data=st.data())
 def test_prune_as_a_naive_loop(length, width, most, data):
     spans = [(a, b) for a in range(length) for b in range(a, min(a + width, length))]
-    scores = torch.tensor(
-        data.draw(st.lists(st.integers(0, 5), min_size=len(spans), max_size=len(spans)))
-    ).float()
+    drawn = st.lists(st.integers(0, 5), min_size=len(spans), max_size=len(spans))
+    scores = torch.tensor(data.draw(drawn)).float()
     accepted: list[int] = []
     for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
-        if len(accepted) < most and not any(
-            crosses(spans[place], spans[other]) for other in accepted
-        ):
+        crossed = any(crosses(spans[place], spans[other]) for other in accepted)
+        if len(accepted) < most and not crossed:
             accepted.append(place)
     starts, ends = zip(*spans, strict=True)
     assert prune(starts, ends, scores, most).tolist() == sorted(accepted)
@@ -555,20 +477,13 @@ def test_blocks_change_nothing(monkeypatch, sizes, from_store):
 
 def naive_scores(model, vectors, mention, speakers, genre):
     """The table of antecedent scores, pair by pair, with the first layer in one piece."""
-    bins = (
-        {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 5, 7: 5}
-        | dict.fromkeys(range(8, 16), 6)
-        | dict.fromkeys(range(16, 32), 7)
-    )
+    bins = dict(enumerate([1, 2, 3, 4, *[5] * 3, *[6] * 8, *[7] * 16], 1))
     table = torch.full((len(vectors), 1 + min(model.max_antecedents, len(vectors) - 1)), -torch.inf)
     table[:, 0] = 0
     for i, j in itertools.combinations(range(len(vectors)), 2):
         if j - i <= model.max_antecedents:
-            features = [
-                model.speaker.weight[int(speakers[i] == speakers[j])],
-                model.genre.weight[genre],
-            ]
-            features.append(model.distance.weight[bins[j - i]])
+            features = [model.speaker.weight[int(speakers[i] == speakers[j])]]
+            features += [model.genre.weight[genre], model.distance.weight[bins[j - i]]]
             pair = torch.cat([vectors[j], vectors[i], vectors[j] * vectors[i], *features])
             table[j, j - i] = model.pair(pair)[0] + mention[i] + mention[j]
     return table
@@ -610,21 +525,15 @@ def test_loss_as_a_naive_loop():
     model, batch = build().eval(), collate([OWLS], VOCAB)
     with torch.no_grad():
         (ranking,) = model(batch)
-    clusters = {
-        mention: number for number, cluster in enumerate(OWLS.gold, 1) for mention in cluster
-    }
-    names = [
-        clusters.get(span, 0)
-        for span in zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True)
-    ]
+    numbers = {mention: k for k, cluster in enumerate(OWLS.gold, 1) for mention in cluster}
+    spans = zip(ranking.starts.tolist(), ranking.ends.tolist(), strict=True)
+    names = [numbers.get(span, 0) for span in spans]
     assert names == ranking.clusters.tolist()
     assert sorted(filter(None, names))
     expected = 0.0
     for i, row in enumerate(ranking.scores):
         shares = row.softmax(0)
-        right = [
-            d for d in range(1, len(row)) if i - d >= 0 and names[i] and names[i - d] == names[i]
-        ]
+        right = [d for d in range(1, len(row)) if d <= i and names[i] and names[i - d] == names[i]]
         expected -= float(shares[right or [0]].sum().log())
     assert float(model.loss([ranking], batch)) == pytest.approx(expected, rel=1e-4)
     assert expected > 0
@@ -634,9 +543,8 @@ def test_decode_follows_chains():
     spans = [(1, 2), (3, 4), (3, 7), (14, 56), (17, 80)]
     scores = torch.full((5, 5), -torch.inf)
     scores[:, 0] = 0
-    scores[1, 1] = scores[3, 1] = scores[4, 3] = (
-        2.0  # (3, 4) -> (1, 2), (14, 56) -> (3, 7), (17, 80) -> (3, 4)
-    )
+    # (3, 4) -> (1, 2), (14, 56) -> (3, 7), (17, 80) -> (3, 4)
+    scores[1, 1] = scores[3, 1] = scores[4, 3] = 2.0
     scores[2, 2] = -1.0  # worse than none
     starts, ends = torch.tensor(spans).unbind(1)
     ranking = Ranking(starts, ends, torch.zeros(5, dtype=torch.long), scores)
@@ -663,13 +571,8 @@ def stories():
         second = f"then {one} left and {other} slept ."
         third = [f"nobody woke {other}"] if number % 2 else []
         last = [(15, 15)] if third else []
-        yield example(
-            first,
-            second,
-            *third,
-            clusters=[[(0, 2), (7, 7)], [(4, 4), (10, 10), *last]],
-            part=number,
-        )
+        clusters = [[(0, 2), (7, 7)], [(4, 4), (10, 10), *last]]
+        yield example(first, second, *third, clusters=clusters, part=number)
 
 
 def test_overfits_ten_documents():

@@ -64,9 +64,8 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     answers = [Answer(example.gold[0]) if task == "squad" else example.gold for example in examples]
     form.write(examples, answers, predicted)
     assert form.read_predictions(predicted, examples) == answers
-    monkeypatch.setattr(
-        build, "reader", lambda cfg, split: lambda path: examples
-    )  # gold need not be read twice
+    # Gold need not be read twice.
+    monkeypatch.setattr(build, "reader", lambda cfg, split: lambda path: examples)
     figures = score(cfg)
     assert figures[cfg.task.monitor] == 1
     assert set(figures.values()) == {1.0}
@@ -79,10 +78,7 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
 def test_two_and_four_columns_are_the_same_corpus(corpora, split, sentences, entities):
     """WNUT-17 as its authors give it (IOB2) and in the columns of CoNLL-2003 (IOB1)."""
     official, columns = (
-        [
-            (each.words, each.entities)
-            for each in ner.read(corpora / "ner" / f"wnut17.{split}.{end}")
-        ]
+        [(one.words, one.entities) for one in ner.read(corpora / "ner" / f"wnut17.{split}.{end}")]
         for end in ("official.conll", "txt")
     )
     assert official == columns

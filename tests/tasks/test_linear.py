@@ -19,30 +19,20 @@ def test_a_linear_head(tmp_path, task):
     (tmp_path / "gold").write_text(TEXTS[task])
     cfg = composed(f"task={task}", "rnn=identity", "encoder=mini", "run_dir=here")
     model, _, batch = built(cfg, list(reader(cfg, "test")(tmp_path / "gold")))
-    assert {name.partition(".")[0] for name, _ in model.named_parameters()} == {
-        "backbone",
-        *({"output", "crf"} if task == "ner" else {"classifier"}),
-    }
+    own = {"output", "crf"} if task == "ner" else {"classifier"}
+    assert {name.partition(".")[0] for name, _ in model.named_parameters()} == {"backbone", *own}
     backbone, tokens = model.eval().backbone, batch[0]
     x = torch.cat([backbone.embed(tokens), backbone.read_elmo(tokens).input], -1)
-    (linear,) = (
-        part
-        for name, part in model.named_modules()
-        if isinstance(part, nn.Linear) and "backbone" not in name
-    )
+    parts = (part for name, part in model.named_modules() if "backbone" not in name)
+    (linear,) = (part for part in parts if isinstance(part, nn.Linear))
     if task == "ner":
         expected = linear(x) * tokens.mask[..., None]
         given = model(batch) * tokens.mask[..., None]
     else:
         lengths = tokens.mask.sum(1).tolist()
-        means = [row[:length].mean(0) for row, length in zip(x, lengths, strict=True)]
-        width = backbone.dim - x.shape[-1]  # ELMo at the RNN's output, too
-        outputs = backbone.read_elmo(tokens).output
-        means = [
-            torch.cat([mean, row[:length].mean(0)])
-            for mean, row, length in zip(means, outputs, lengths, strict=True)
-        ]
-        assert outputs.shape[-1] == width
+        vectors = torch.cat([x, backbone.read_elmo(tokens).output], -1)  # ELMo at the RNN's output
+        assert vectors.shape[-1] == backbone.dim
+        means = [row[:length].mean(0) for row, length in zip(vectors, lengths, strict=True)]
         expected, given = linear(torch.stack(means)), model(batch)
     torch.testing.assert_close(given, expected)
 

@@ -28,16 +28,10 @@ def reaches_the_root(heads):
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
 def test_the_best_tree_by_brute_force(length):
     """Of all assignments of heads; half of the scores favour several roots, some are far apart."""
-    every = [
-        heads
-        for heads in itertools.product(range(length + 1), repeat=length)
-        if reaches_the_root(heads)
-    ]
+    assignments = [*itertools.product(range(length + 1), repeat=length)]
+    every = [heads for heads in assignments if reaches_the_root(heads)]
     assert len(every) == length ** (length - 1)  # Cayley's trees, by each of their words as root
-    assert all(
-        is_tree(heads) == reaches_the_root(heads)
-        for heads in itertools.product(range(length + 1), repeat=length)
-    )
+    assert [heads for heads in assignments if is_tree(heads)] == every
     rng = np.random.default_rng(length)
     for trial in range(60):
         scores = rng.normal(size=(length, length + 1)) * 10 ** rng.uniform(-2, 4)

@@ -26,15 +26,13 @@ def test_packed_with_a_mark_and_with_other_ends_of_lines(tmp_path, task):
     ]
 
 
+QUESTION = FILES["squad"].partition('"qas": [')[2].removesuffix("]}]}]}")
 WRONG = [
     ("ner", "runs\tO", "runs\tB", ":2", "tag 'B', but a tag must be O, B-TYPE or I-TYPE"),
     ("ner", "runs\tO", "runs\tI-work of art", ":2", "tag 'I-work of art', but"),
     ("ner", "runs\tO", "\tO", ":2", "word '', but a word must not be empty or contain spaces"),
     ("ner", "runs\tO", "run s\tO", ":2", "word 'run s', but a word"),
-    *(
-        ("ner", "Bo\tB-PER", f"Bo\tB-PER{mark}", ":4", r"tag 'B-PER\\[ux]")  # it would be another
-        for mark in ("\u200b", "\ufeff", "\u202e", "\0")
-    ),
+    ("ner", "Bo\tB-PER", "Bo\tB-PER\u200b", ":4", r"tag 'B-PER\\u200b'"),  # it would be another
     ("srl", "(ARG0* *", "(ARG0*) *", ":3", r"'\*\)' in column 13, .* none is open"),
     ("srl", "(ARG1*) -", "(ARG1* -", ":15", r"\(ARG1\* in column \d+ is not closed"),
     ("srl", "*)       -", "(ARG1*)  -", ":5", r"'\(ARG1\*\)' .* R-ARG0 is open since line 4"),
@@ -46,7 +44,6 @@ WRONG = [
     ("coref", "* 0)", "* 9)", ":3", r"9\) ends a mention that does not begin in this sentence"),
     ("coref", "(7)", "7", ":9", "coreference '7', but it must be"),
     ("coref", "(7)", "(7)|", ":9", r"coreference '\(7\)\|', but"),
-    ("coref", "(7)", "(7)8", ":9", r"coreference '\(7\)8', but"),
     ("coref", "(7)", "(x)", ":9", r"coreference '\(x\)', but"),
     # Without waiting for hours, and with the beginning of the cell only.
     ("coref", "(7)", "(12)|" * 60, ":9", r"coreference '\(12\).{20,30}', but"),
@@ -54,7 +51,6 @@ WRONG = [
     ("coref", "nw/owls 1 0 It NN * - - - - * (7)\n", "", "", "nw/owls part 1 has no sentences"),
     ("coref", None, "#begin document (x)\nx (1)\n#end document\n", ":2", "2 columns, .* 12 or "),
     ("squad", None, "{", "", "not JSON, from character 2: Expecting property name"),
-    ("squad", None, "[]", "", r"'\[\]', but this file must contain a JSON object"),
     ("squad", '"data"', '"date"', "", r"expected an object with 'data', but got \{'date'"),
     ("squad", None, '{"data": 3}', "", "'data' must be a list, but it is 3"),
     ("ner", None, "1 Anna B-PER\n2 left O\n", ":1", "column 1 numbers the words"),
@@ -72,16 +68,14 @@ WRONG = [
     ("squad", ', "answer_start": 8', "", ": question x7", "expected an object with 'answer_start'"),
     ("squad", "8}", '"8"}', ": question x7", "'answer_start' must be a whole number, .*'8'"),
     ("squad", "8}", "true}", ": question x7", "'answer_start' must be a whole number"),
-    ("squad", "8}", "900}", ": question x7", "the answer 'mill' at 900 ends at 904, but .* 20 ch"),
-    ("squad", "8}", "17}", ": question x7", "the answer 'mill' at 17 ends at 21, but"),
+    ("squad", "8}", "17}", ": question x7", "the answer 'mill' at 17 ends at 21, but .* 20 ch"),
+    ("squad", QUESTION, f"{QUESTION}, {QUESTION}", ": question x7", "this id occurs twice"),
     ("squad", "8}", "-2}", ": question x7", "the answer 'mill' at -2"),
     ("squad", '"mill"', '""', ": question x7", "the answer '' at 8"),
     ("squad", '"mill", "answer_start": 8', '" ", "answer_start": 7', ": question x7", "answer ' '"),
-    ("snli", '"}\n', "\n", ":1", "not JSON, from character"),
     ("snli", None, "premise\thypothesis", ":1", "not JSON, from character 1"),
     ("snli", None, "[1, 2]", ":1", r"'\[1, 2\]', but each line must be a JSON object"),
     ("snli", '"neutral"', '"maybe"', ":1", r"gold_label 'maybe', .* \['contradiction', .*'-'\]"),
-    ("snli", '"neutral"', "1", ":1", "gold_label 1"),
     ("snli", '"gold_label": "neutral"', '"x": 1', ":1", "gold_label None"),
     ("snli", ', "sentence2": "Snow"', "", ":1", "'sentence2' must be a string or a list .* None"),
     ("snli", '"Rain"', '["a", 2]', ":1", r"'sentence1' .* \['a', 2\]"),
@@ -90,34 +84,22 @@ WRONG = [
     ("snli", "( Two boats )", "( ( Two boats )", ":2", "the binary parse .* as many"),
     ("snli", "( Two boats )", "(Two boats)", ":2", r"parse '\(Two boats\)', .* spaces around it"),
     ("sst5", "queue))", "queue)", ":2", "1 brackets are not closed"),
-    ("sst5", "(2 soup))", "(2 so", ":1", "'so' at"),
-    ("sst5", "queue))", "queue)))", ":2", r"'\)' at character 21"),
     ("sst5", "queue))", "queue)) (2 a)", ":2", r"'\(2 a\)' at character 22"),
-    ("sst5", "queue))", "queue)) again", ":2", "'again' at character 22"),
     ("sst5", None, "This soup\n", ":1", "'This' at character 1"),
     ("sst5", None, ")", ":1", r"'\)' at character 1"),
     ("sst5", None, "(3 This soup)", ":1", "'This' at character 4"),
     ("sst5", None, "(3 (2 This) soup)", ":1", "'soup' at character 13"),
     ("sst5", None, "(3 (2 This) ())", ":1", r"'\(' at character 13"),
     ("sst5", None, "(3 (2 This) (2 ))", ":1", r"'\)' at character 16"),
-    ("sst5", None, "(3)", ":1", r"'\)' at character 3"),
     ("sst5", None, "(5 Bravo)", ":1", r"'\(' at character 1, .* labels 0 to 4"),
-    ("sst5", None, "(3 (-1 This) (2 soup))", ":1", r"'\(' at character 4"),
-    ("sst5", None, "((2 This) (2 soup))", ":1", r"'\(' at character 1,"),
     ("sst5", "(2 No)", "(2 N\to)", ":2", r"'N\\to' at character 7, .* without tabs"),
     ("pos", "\tPRON", "\t_", ":3", "column 4, to be learnt, is empty"),
     ("pos", "\n3\ta\t", "\n3\t \t", ":5", "10 columns, but .* and a form in the second"),
     ("pos", "\n3\ta\t", "\n3 a\t", ":5", "9 columns, but CoNLL-U has 10, separated by tabs"),
     ("pos", "\n3\ta\t", "\n4\ta\t", ":5", "ID '4', but 3 must come next"),
-    *(
-        ("parse", "DET\t_\t_\t4", f"DET\t_\t_\t{head}", ":3", f", 4 4 {head} 0, are no tree")
-        for head in ("5", "-1", "x")
-    ),
+    ("parse", "DET\t_\t_\t4", "DET\t_\t_\t-1", ":3", ", 4 4 -1 0, are no tree"),
     ("parse", "DET\t_\t_\t4", "DET\t_\t_\t", ":5", "column 7, to be learnt, is empty"),
-    ("parse", "\tcop\t", "\t_\t", ":4", "column 8, to be learnt, is empty"),
     ("parse", "DET\t_\t_\t4", "DET\t_\t_\t3", ":3", "are no tree: one word must have"),
-    ("parse", "DET\t_\t_\t4", "DET\t_\t_\t0", ":3", "are no tree"),
-    ("parse", "_\t1\tpunct", "_\t0\tpunct", ":9", "are no tree"),
     *((task, None, "", "", "the file is empty") for task in FILES),
 ]
 
@@ -128,16 +110,6 @@ def test_wrong_gold_files(tmp_path, task, old, new, where, message):
     path.write_text(changed(FILES[task], old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=f"^{path}{where}: .*{message}"):
         list(module(task).read(path))
-
-
-def test_a_question_twice(tmp_path):
-    path, question = (
-        tmp_path / "gold",
-        FILES["squad"].partition('"qas": [')[2].removesuffix("]}]}]}"),
-    )
-    path.write_text(FILES["squad"].replace(question, f"{question}, {question}"))
-    with pytest.raises(ValueError, match=f"^{path}: question x7: this id occurs twice"):
-        list(module("squad").read(path))
 
 
 # Predictions, written by the task as its gold
@@ -167,27 +139,19 @@ MISFITS = [
     ("srl", "(ARG1*) *\n", "ARG1 *\n", ":3", r"'ARG1' in column 2"),
     ("srl", "- (ARG1*)\n\n", "- (ARG1*)\n\n- *\n", "", "6 predictions, but the gold file has 5 ex"),
     ("srl", "\nx (V*)\n- *\n- *\n- (ARG1*)\n", "", "", "4 predictions, but the gold file has 5"),
-    ("coref", "(nw/owls); part 001", "(nw/cats); part 001", ":10", "a row of 'nw/owls'"),
     ("coref", "nw/owls\t0\t2\tleft\t-\t*\t-\t-\t-\tAnn\t*\t1)\n", "", ":2", r"\(1 begins"),
-    ("coref", "nw/owls\t0\t0\tShe", "nw/owls\t0\t1\tShe", ":6", "number '1', but it must be 0"),
     ("squad", '"x7": "mill"', "", "", "1 of 1 questions have no answer, and 0 .* such as 'x7'"),
     ("squad", '"x7"', '"b": "", "x7"', "", "and 1 answers have no question in .* such as 'b'"),
     ("squad", '"mill"', "null", "", "'x7' must be text, but it is None"),
     ("squad", None, '["a"]', "", r"'\[\"a\"\]', but this file must contain a JSON object"),
-    ("squad", None, "{'a'}", "", "not JSON"),
-    ("snli", "\tSnow", "\tRain", ":1", "Rain', but .* and the words of .*gold:1"),
     ("snli", "neutral\tRain", "1\tRain", ":1", "one of contradiction, entailment, neutral, and"),
     ("sst5", "\n1\t1\tNo queue", "", "", "1 prediction, but the gold file has 2 examples"),
-    ("sst5", "No queue", "Nobody", ":2", r"Nobody', but .* and the words of .*:2"),
-    ("sst5", "1\t1", "1\t7", ":2", r"one of 0, 1, 2, 3, 4, and"),
-    ("sst5", "3\t3", "3\tpositive", ":1", "check that task.classes"),  # of task.classes=2
+    ("sst5", "3\t3", "3\tpositive", ":1", "one of 0, 1, 2, 3, 4, and .*; check that task.classes"),
     ("sst5", "3\t3", "positive\t3", ":1", "columns: 3, one of"),
     ("sst5", "1\t1\tNo queue", "1\t1", ":2", "these columns"),
     ("sst5", "No queue", "No queue\tmore", ":2", "these columns"),
     ("pos", "mill pond", "millpond", ":3", 'a millpond", but .*gold:3 has "It \'s a mill pond'),
-    ("pos", "\n\n1\tHush", "\n5\tHush", ":9", "ID '2', but 6 must come next"),
     ("parse", "\tpunct", "\t_", ":10", "column 8, to be learnt, is empty"),
-    ("parse", None, "1\tHush" + "\t0" * 8 + "\n", "", "1 prediction, but the gold file has 2 ex"),
     *((task, None, "", "", "the file is empty") for task in FILES),
 ]
 
@@ -201,13 +165,8 @@ def test_predictions_that_do_not_fit(written, task, old, new, where, message):
 
 
 def test_predictions_of_more_examples(written):
-    examples, path = written("srl")
-    with pytest.raises(ValueError, match=f"^{path}: 5 predictions, but the gold file has 3 ex"):
-        module("srl").read_predictions(path, examples[:4])
     examples, path = written("coref")
-    with pytest.raises(
-        ValueError, match=f"^{path}: 2 predictions, but the gold file has 1 example"
-    ):
+    with pytest.raises(ValueError, match=f"^{path}: 2 predictions, but the gold file has 1 ex"):
         module("coref").read_predictions(path, examples[:1])
     said = r"are \('nw/owls', 0, \[3, 1\]\), but .*:9 has \('nw/owls', 1, \[1\]\)"
     with pytest.raises(ValueError, match=f"^{path}:2: .*{said}"):

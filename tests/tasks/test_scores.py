@@ -20,7 +20,6 @@ from tasks.srl.metric import ArgumentF1
 from tasks.treebank.sentences import WordScores
 
 one_of = st.sampled_from
-PER_TASK = settings(max_examples=60, deadline=None)
 
 
 # Gold annotation of one example, and a prediction that may be anything.
@@ -69,7 +68,7 @@ def any_tags(draw, gold):
     return draw(st.lists(one_of(tags), min_size=len(gold), max_size=len(gold)))
 
 
-places = st.tuples(st.integers(0, 9), st.integers(0, 2)).map(
+places = st.tuples(st.integers(0, 5), st.integers(0, 2)).map(
     lambda pair: (pair[0], pair[0] + pair[1])
 )
 
@@ -79,7 +78,7 @@ def clusterings(draw, smallest=1):
     """Clusters without common mentions."""
     found: dict[int, list] = {}
     for mention in draw(st.lists(places, unique=True, min_size=smallest, max_size=9)):
-        found.setdefault(draw(st.integers(0, 3)), []).append(mention)
+        found.setdefault(draw(st.integers(0, 4)), []).append(mention)
     return list(found.values())
 
 
@@ -119,16 +118,12 @@ TASKS = {
     "srl": Task(tag_metric(ArgumentF1), "f1", propositions(), any_tags),
     "coref": Task(lambda golds: CorefScores(), "f1", clusterings(), lambda gold: clusterings(0)),
     "squad": Task(
-        lambda golds: AnswerScores(),
-        "f1",
-        answers,
-        lambda gold: st.one_of(words, st.just("")).map(Answer),
+        lambda golds: AnswerScores(), "f1", answers, lambda gold: (words | st.just("")).map(Answer)
     ),
     "sst5": classes(list("01234")),
     "pos": cells(["accuracy"], ["NOUN", "VERB", "X"]),
     "parse": cells(["uas", "las"], "0123", ["root", "nsubj"]),
 }
-every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
 def figures(task, golds, predicted):
@@ -137,10 +132,11 @@ def figures(task, golds, predicted):
     return {name: float(value) for name, value in metric.compute().items()}
 
 
-@every_task
-@PER_TASK
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_figures_are_fractions_whatever_the_order(task, data):
+def test_fractions_whatever_the_order_to_which_counts_of_examples_add_up(task, data):
+    """Counts are equal for all examples at once or in parts, and sum to each figure."""
     golds = data.draw(st.lists(task.gold, max_size=4))
     predicted = [data.draw(task.anything(gold)) for gold in golds]
     found = figures(task, golds, predicted)
@@ -148,26 +144,13 @@ def test_figures_are_fractions_whatever_the_order(task, data):
     order = data.draw(st.permutations(range(len(golds))))
     again = figures(task, [golds[k] for k in order], [predicted[k] for k in order])
     assert again == pytest.approx(found, abs=1e-12)
-
-
-@every_task
-@PER_TASK
-@given(data=st.data())
-def test_the_counts_of_examples_add_up_to_the_figures(task, data):
-    """Counts are equal for all examples at once or in parts, and sum to each figure."""
-    golds = data.draw(st.lists(task.gold, max_size=4))
-    predicted = [data.draw(task.anything(gold)) for gold in golds]
     metric = task.metric(golds)
     counts = metric.by_example(predicted, golds)
     half = len(golds) // 2
-    shares = [
-        metric.by_example(predicted[part], golds[part]) for part in (slice(half), slice(half, None))
-    ]
-    assert all(
-        (torch.cat([share[name] for share in shares]) == rows).all()
-        for name, rows in counts.items()
-    )
-    found = figures(task, golds, predicted)
+    parts = slice(half), slice(half, None)
+    shares = [metric.by_example(predicted[part], golds[part]) for part in parts]
+    for name, rows in counts.items():
+        assert torch.equal(torch.cat([share[name] for share in shares]), rows)
     sums = {name: float(figure(rows.sum(0).numpy())) for name, rows in counts.items()}
     assert task.headline in sums
     assert sums == pytest.approx({name: found[name] for name in sums}, abs=1e-12)

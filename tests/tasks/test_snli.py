@@ -16,11 +16,7 @@ from tasks.classify.snli import collate, leaves, parse, read, render
 from tests.tasks.small import bilm
 
 
-def record(
-    label="entailment",
-    premise="( ( Two boats ) ( race . ) )",
-    hypothesis="( Boats race )",
-):
+def record(label="entailment", premise="( ( Two boats ) ( race . ) )", hypothesis="( Boats race )"):
     return {
         "annotator_labels": [label],
         "gold_label": label,
@@ -32,18 +28,12 @@ def record(
     }
 
 
-@pytest.fixture
-def save(tmp_path):
-    def save(*records):
-        path = tmp_path / "pairs.jsonl"
-        path.write_text("".join(f"{json.dumps(each)}\n\n" for each in records))
-        return path
-
-    return save
+def lines(*records):
+    return "".join(f"{json.dumps(each)}\n\n" for each in records)
 
 
 def test_read(save):
-    path = save(record(), record("neutral"))
+    path = save(lines(record(), record("neutral")))
     first, second = read(path)
     assert first.sentences == [("Two", "boats", "race", "."), ("Boats", "race")]
     assert (first.labels, first.gold) == (["entailment"], "entailment")
@@ -52,7 +42,7 @@ def test_read(save):
 
 def test_pairs_without_a_gold_label_are_left_out_and_counted(save, caplog):
     caplog.set_level(logging.INFO)
-    path = save(record("-"), record(), record("-"))
+    path = save(lines(record("-"), record(), record("-")))
     assert [example.source for example in read(path)] == [f"{path}:3"]
     assert f"{path}: skipped 2 pairs without a gold label" in caplog.text
 
@@ -65,10 +55,10 @@ def test_leaves():
 
 @pytest.mark.parametrize("tree", [None, ""])
 def test_text_is_tokenised_where_there_is_no_parse(save, tree):
-    (example,) = read(save(record(premise=tree, hypothesis=tree)))
+    (example,) = read(save(lines(record(premise=tree, hypothesis=tree))))
     assert example.sentences == [("Two", "boats", "race", "."), ("Boats", "race")]
     bare = {key: value for key, value in record().items() if not key.endswith("parse")}
-    (same,) = read(save(bare))
+    (same,) = read(save(lines(bare)))
     assert same.sentences == example.sentences
 
 
@@ -78,9 +68,9 @@ def test_an_empty_premise_is_one_word_without_characters(save):
     """
     nothing = {"gold_label": "neutral", "sentence1": "", "sentence2": "Boats race"}
     for pair in (nothing, record("neutral", premise="( )"), {**nothing, "sentence1": []}):
-        (example,) = read(save(pair))
+        (example,) = read(save(lines(pair)))
         assert example.texts[0] == ("",)
-    model, vocab = build(EXAMPLES)
+    model, vocab = build()
     batch = collate([example], vocab)
     assert torch.isfinite(model.loss(model(batch), batch))
     assert len(model.decode(model(batch), batch)) == 1
@@ -104,31 +94,19 @@ def test_parse_and_render():
     assert (official.texts[0], official.labels) == (("Two", "boats", "race", "."), [])
 
 
-def build(examples, *, at=("input", "output"), dropout=0.0, l2=0.0):
-    vocab = Vocab.build(
-        (sentence for example in examples for sentence in example.sentences),
-        [label for example in examples for label in example.labels],
-    )
-    elmo = Elmo(bilm(), at=at, dropout=dropout)
+def build(l2=0.0):
+    sentences = [sentence for example in EXAMPLES for sentence in example.sentences]
+    vocab = Vocab.build(sentences, [example.gold for example in EXAMPLES])
+    elmo = Elmo(bilm(), at=("input", "output"), dropout=0.0)
     embed = Words(vocab=vocab, vectors={}, word_dim=20)
-    backbone = partial(Backbone, embed, elmo, partial(BiLstm, hidden_size=20, dropout=dropout))
-    model = Esim(
-        backbone, vocab.labels, hidden_size=20, dropout=dropout, attention_dropout=dropout, l2=l2
-    )
-    return model, vocab
+    backbone = partial(Backbone, embed, elmo, partial(BiLstm, hidden_size=20, dropout=0.0))
+    return Esim(backbone, vocab.labels, hidden_size=20, dropout=0.0, l2=l2), vocab
 
 
 PAIRS = """\
-entailment | two boats race | boats race
-contradiction | two boats race | nobody races
-neutral | two boats race | two boats race for a cup
-entailment | a red boat | a boat
-contradiction | a red boat sinks | a red boat wins
-neutral | a boat | a red boat
 entailment | a boat sinks in a lake | a boat sinks
 contradiction | nobody swims | a man swims
-neutral | a man swims | a man swims in a lake
-contradiction | boats race | no boats race
+neutral | a boat | a red boat
 """
 EXAMPLES = [
     Example((tuple(premise.split()), tuple(hypothesis.split())), label, f"here:{k}", (), ())
@@ -139,9 +117,9 @@ EXAMPLES = [
 
 def test_the_network_against_loops():
     """One pair at a time, word by word, from the definition (Chen et al. 2017, section 3)."""
-    model, vocab = build(EXAMPLES)
+    model, vocab = build()
     model.eval()
-    batch = collate([EXAMPLES[6]], vocab)
+    batch = collate([EXAMPLES[0]], vocab)
     (a,), (b,) = model.backbone(batch.first), model.backbone(batch.second)
     pooled = []
     for mine, other in ((a, b), (b, a)):
@@ -161,7 +139,7 @@ def test_it_starts_as_allennlps():
     """The initialisers of its configuration: uniform after Glorot and Bengio, orthogonal, and no
     forgetting.
     """
-    model, _ = build(EXAMPLES)
+    model, _ = build()
     for lstm in (*model.backbone.rnn.layers[0], *model.composition.layers[0]):
         size = lstm.hidden_size
         bias = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()
@@ -176,9 +154,9 @@ def test_it_starts_as_allennlps():
 
 
 def test_the_penalty_is_on_the_matrices_of_the_tasks_own_layers():
-    plain, vocab = build(EXAMPLES)
+    plain, vocab = build()
     batch = collate(EXAMPLES, vocab)
-    fined, _ = build(EXAMPLES, l2=0.5)
+    fined, _ = build(l2=0.5)
     fined.load_state_dict(plain.state_dict())
     squares = sum(
         float((parameter.detach() ** 2).sum())
@@ -186,6 +164,5 @@ def test_the_penalty_is_on_the_matrices_of_the_tasks_own_layers():
         if "weight" in name and not name.startswith(("backbone.embed.", "backbone.elmo."))
     )
     scores = plain(batch)
-    assert (fined.loss(scores, batch) - plain.loss(scores, batch)).item() == pytest.approx(
-        0.5 * squares, rel=1e-4
-    )
+    extra = float(fined.loss(scores, batch) - plain.loss(scores, batch))
+    assert extra == pytest.approx(0.5 * squares, rel=1e-4)

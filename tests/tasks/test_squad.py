@@ -24,8 +24,6 @@ from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import WeightAverage
 from tasks.squad.data import (
     Answer,
-    Example,
-    Paragraph,
     collate,
     parse,
     read,
@@ -42,92 +40,53 @@ PIER = "A pier stands near the mill."
 MILL = "The old mill burned down in 1893. Its owner, Mrs. O'Dell, rebuilt it with a £500 loan – half of it “borrowed”."
 
 
-def ask(identity, question, *answers, context=MILL):
+def ask(identity, question, *answers):
     """A question; an answer is a text that the context has, or a text and an offset."""
-    pairs = [(text, context.index(text)) if isinstance(text, str) else text for text in answers]
-    return {
-        "id": identity,
-        "question": question,
-        "answers": [{"text": t, "answer_start": s} for t, s in pairs],
-    }
+    pairs = [(text, MILL.index(text)) if isinstance(text, str) else text for text in answers]
+    found = [{"text": text, "answer_start": start} for text, start in pairs]
+    return {"id": identity, "question": question, "answers": found}
 
 
-def document(*questions, context=MILL):
-    return {
-        "version": "1.1",
-        "data": [{"title": "Mill", "paragraphs": [{"context": context, "qas": list(questions)}]}],
-    }
-
-
-@pytest.fixture
-def save(tmp_path):
-    def save(content):
-        (tmp_path / "squad.json").write_text(json.dumps(content))
-        return tmp_path / "squad.json"
-
-    return save
+def document(*questions):
+    paragraphs = [{"context": MILL, "qas": questions}]
+    return json.dumps({"version": "1.1", "data": [{"title": "Mill", "paragraphs": paragraphs}]})
 
 
 def example(*answers, identity="q", question="When did it burn?"):
-    record = ask(identity, question, *answers)
-    parsed = parse({"question": question, "context": MILL}, "here:1")
-    spans = tuple(
-        token_span(parsed.paragraph.offsets, a["answer_start"], a["answer_start"] + len(a["text"]))
-        for a in record["answers"]
-    )
-    texts = [a["text"] for a in record["answers"]]
-    return type(parsed)(
-        identity, parsed.paragraph, parsed.question, texts, spans, "here:1", parsed.group
-    )
+    one = parse({"question": question, "context": MILL}, "here:1")
+    places = [(MILL.index(text), MILL.index(text) + len(text)) for text in answers]
+    spans = tuple(token_span(one.paragraph.offsets, *place) for place in places)
+    return replace(one, identity=identity, gold=[*answers], spans=spans)
 
 
 def vocab_of(examples):
     return Vocab.build([s for e in examples for s in e.sentences], [])
 
 
-def build(examples, *, at=("input", "output"), **settings):
+def build(examples, dropout=0.0):
     """A small reader with a small biLM."""
     vocab = vocab_of(examples)
-    layers = bilm() if at else None
     embed = Words(vocab=vocab, vectors={}, word_dim=12)
-    backbone = partial(
-        Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiGru, hidden_size=8)
-    )
-    model = BiDafPlus(
-        backbone, [], **{"hidden_size": 8, "dropout": 0.0, "max_answer_length": 17} | settings
-    )
-    return model, vocab
+    elmo = Elmo(bilm(), at=("input", "output"), dropout=0.0)
+    backbone = partial(Backbone, embed, elmo, partial(BiGru, hidden_size=8))
+    return BiDafPlus(backbone, [], hidden_size=8, dropout=dropout, max_answer_length=17), vocab
 
 
 def test_read(save):
-    path = save(
-        document(ask("a", "When?", "1893", "in 1893"), ask("b", "Who rebuilt it?", "Mrs. O'Dell"))
-    )
-    first, second = read(path)
-    assert first.identity == "a"
-    assert first.source == f"{path}: question a"
-    assert first.question == ("When", "?")
-    assert first.gold == ["1893", "in 1893"]
+    asked = ask("a", "When?", "1893", "in 1893"), ask("b", "Who rebuilt it?", "Mrs. O'Dell")
+    first, second = read(path := save(document(*asked)))
+    assert (first.identity, first.source) == ("a", f"{path}: question a")
+    assert (first.question, first.gold) == (("When", "?"), ["1893", "in 1893"])
     assert [first.paragraph.words[a : b + 1] for a, b in first.spans] == [("1893",), ("in", "1893")]
     assert first.sentences == [first.paragraph.words, first.question]
     assert first.paragraph is second.paragraph  # tokenised and kept once
-    (start, end) = second.spans[0]
-    assert (
-        MILL[second.paragraph.offsets[start][0] : second.paragraph.offsets[end][1]] == "Mrs. O'Dell"
-    )
+    start, end = (second.paragraph.offsets[place] for place in second.spans[0])
+    assert MILL[start[0] : end[1]] == "Mrs. O'Dell"
 
 
 def test_words_are_read_with_one_kind_of_quote_and_dash_but_answers_are_cut_from_the_text():
-    assert parse({"question": "?", "context": MILL}, "here:1").paragraph.words[-8:] == (
-        "–",
-        "half",
-        "of",
-        "it",
-        '"',
-        "borrowed",
-        '"',
-        ".",
-    )
+    words = parse({"question": "?", "context": MILL}, "here:1").paragraph.words
+    assert " ".join(words[-8:]) == '– half of it " borrowed " .'
     text = "''Yes'' − she said — ‘no’."
     paragraph = parse({"question": "?", "context": text}, "here:1").paragraph
     assert paragraph.words == ('"', "Yes", '"', "-", "she", "said", "–", "'", "no", "'", ".")
@@ -152,10 +111,9 @@ def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
 
 def test_few_answers_off_the_tokens_are_no_warning(save, caplog):
     right = [ask(str(number), "What?", "1893") for number in range(20)]
+    path = save(document(*right, ask("a", "What?", ("89", MILL.index("893")))))
     with caplog.at_level(logging.INFO):
-        assert (
-            len([*read(save(document(*right, ask("a", "What?", ("89", MILL.index("893"))))))]) == 21
-        )
+        assert len([*read(path)]) == 21
     assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
@@ -177,20 +135,13 @@ def test_token_span_holds_the_tokens_that_share_a_character(data):
 
 
 def test_collate():
-    some = [
-        example("1893", "in 1893", "1893"),
-        example("burned down", identity="r", question="What happened?"),
-    ]
+    some = [example("1893", "in 1893", "1893")]
+    some += [example("burned down", identity="r", question="What happened?")]
     batch = collate(some, vocab_of(some))
     year = some[0].paragraph.words.index("1893")
-    assert batch.answers[0].tolist() == [
-        [year, year],
-        [year - 1, year],
-        [year, year],
-    ]
+    assert batch.answers[0].tolist() == [[year, year], [year - 1, year], [year, year]]
     assert batch.answers[1, 1:].tolist() == [[-1, -1]] * 2
     assert batch.question.mask.sum(1).tolist() == [5, 3]
-    assert [each.gold for each in some] == [["1893", "in 1893", "1893"], ["burned down"]]
     assert batch.offsets[0, year].tolist() == [MILL.index("1893"), MILL.index("1893") + 4]
 
 
@@ -223,11 +174,12 @@ def test_one_linear_layer_over_question_and_paragraph_in_one_sequence():
 
 
 def test_predictions_make_a_round_trip(tmp_path):
-    some = [example("1893", identity="a"), example("£500 loan", identity="b")]
-    path = tmp_path / "predictions.json"
-    write(some, [Answer("1893", 28, 32), Answer("“borrowed”", 1, 2)], path)
-    assert json.loads(path.read_text(encoding="utf-8")) == {"a": "1893", "b": "“borrowed”"}
-    assert read_predictions(path, some[::-1]) == [Answer("“borrowed”"), Answer("1893")]
+    """Half a surrogate pair is written as JSON writes it."""
+    path, answers = tmp_path / "predictions.json", {"a": "1893", "b": "“borrowed”", "\ud83d": "x"}
+    some = [example(identity=identity) for identity in answers]
+    write(some, [Answer(text, 1, 2) for text in answers.values()], path)
+    assert json.loads(path.read_text(encoding="utf-8")) == answers
+    assert read_predictions(path, some[::-1]) == [*map(Answer, reversed(answers.values()))]
 
 
 def test_parse_predict_render():
@@ -267,16 +219,9 @@ def test_bi_attention_equals_its_definition():
     layer = BiAttention(4)
     x, y = torch.randn(1, 3, 4), torch.randn(1, 2, 4)
     scores = layer.similarity(x, y)[0]
-    padded_x, padded_y = (
-        torch.cat([x, torch.randn(1, 2, 4)], 1),
-        torch.cat([y, torch.randn(1, 1, 4)], 1),
-    )
-    out = layer(
-        padded_x,
-        padded_y,
-        torch.tensor([[True] * 3 + [False] * 2]),
-        torch.tensor([[True] * 2 + [False]]),
-    )
+    padded = torch.cat([x, torch.randn(1, 2, 4)], 1), torch.cat([y, torch.randn(1, 1, 4)], 1)
+    masks = torch.tensor([[True] * 3 + [False] * 2]), torch.tensor([[True] * 2 + [False]])
+    out = layer(*padded, *masks)
     context = sum(weight * x[0, t] for t, weight in enumerate(scores.amax(1).softmax(0)))
     for t in range(3):
         question = sum(weight * y[0, q] for q, weight in enumerate(scores[t].softmax(0)))
@@ -310,11 +255,7 @@ def test_loss_is_the_mean_over_questions_of_two_cross_entropies():
         expected -= row[0].log_softmax(0)[first] + row[1].log_softmax(0)[last]
     torch.testing.assert_close(model.loss(scores, batch), expected / 2)
     model.loss(scores, batch).backward()
-    assert all(
-        p.grad is not None and p.grad.isfinite().all()
-        for p in model.parameters()
-        if p.requires_grad
-    )
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
 
 
 def test_targets():
@@ -354,32 +295,23 @@ def test_scores(predicted, gold, exact, score):
     assert f1(predicted, gold) == pytest.approx(score)
 
 
-def fit(tmp_path, save, *, callbacks, epochs=3, **fitting):
+def fit(tmp_path, save, *callbacks, epochs):
     """Train a small reader with Lightning; the trainer, the module and the data."""
-    questions = [
-        ask(f"{k}", question, answer)
-        for k, (question, answer) in enumerate([("When?", "1893"), ("Who?", "owner")] * 2)
-    ]
-    path = save(document(*questions))
-    data = TaskData(
-        dict.fromkeys(("train", "dev", "test"), path),
-        read=dict.fromkeys(("train", "dev", "test"), read),
-        collate=collate,
-        batch_size=2,
-    )
+    pairs = [("When?", "1893"), ("Who?", "owner")] * 2
+    path = save(document(*(ask(f"{k}", *pair) for k, pair in enumerate(pairs))))
+    files, reads = (dict.fromkeys(("train", "dev", "test"), each) for each in (path, read))
+    data = TaskData(files, read=reads, collate=collate, batch_size=2)
     model, data.vocab = build(data.examples["train"], dropout=0.2)
     optimizer = partial(torch.optim.Adam, lr=0.01)
     module = TaskModule(
         model, AnswerScores([]), optimizer, monitor="dev/f1", encoder_is_elsewhere=True
     )
-    best = ModelCheckpoint(
-        tmp_path, "best", monitor="dev/f1", mode="max", enable_version_counter=False
-    )
+    best = ModelCheckpoint(tmp_path, "best", monitor="dev/f1", mode="max")
     trainer = pl.Trainer(
         max_epochs=epochs, callbacks=[*callbacks, best], logger=False, enable_progress_bar=False, accelerator="cpu",
         enable_model_summary=False, num_sanity_val_steps=0,
     )  # fmt: skip
-    trainer.fit(module, data, **fitting)
+    trainer.fit(module, data)
     return trainer, module, data
 
 
@@ -394,11 +326,10 @@ class Record(pl.Callback):
             name: p.detach().clone() for name, p in module.named_parameters() if p.requires_grad
         }
 
-    def on_train_start(self, trainer, pl_module):
+    def on_train_batch_end(self, trainer, pl_module, *_):
         self.steps.append(self.weights(pl_module))
 
-    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        self.steps.append(self.weights(pl_module))
+    on_train_start = on_train_batch_end
 
     def on_validation_batch_end(self, trainer, pl_module, *_):
         self.measured["fit" if trainer.state.fn == "fit" else "val"] = self.weights(pl_module)
@@ -409,9 +340,7 @@ class Record(pl.Callback):
 
 def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     record = Record()
-    trainer, module, data = fit(
-        tmp_path, save, callbacks=[WeightAverage(decay=0.5), record], epochs=1
-    )
+    trainer, module, data = fit(tmp_path, save, WeightAverage(decay=0.5), record, epochs=1)
     average = record.steps[0]
     for n, weights in enumerate(record.steps[1:], 1):
         decay = min(0.5, (1 + n) / (10 + n))
@@ -424,18 +353,15 @@ def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     checkpoint = torch.load(tmp_path / "best.ckpt", weights_only=True)
     torch.testing.assert_close({name: checkpoint["state_dict"][name] for name in average}, average)
     torch.testing.assert_close(checkpoint["current_weights"], record.steps[-1])
-    assert not any(
-        ".elmo.encoder." in name
-        for part in ("state_dict", "current_weights")
-        for name in checkpoint[part]
-    )
+    names = [*checkpoint["state_dict"], *checkpoint["current_weights"]]
+    assert not any(".elmo.encoder." in name for name in names)
 
 
 def test_training_goes_on_with_its_own_weights(tmp_path, save):
     averaged, plain = Record(), Record()
-    fit(tmp_path, save, callbacks=[WeightAverage(decay=0.9), averaged], epochs=2)
+    fit(tmp_path, save, WeightAverage(decay=0.9), averaged, epochs=2)
     torch.manual_seed(0)
-    fit(tmp_path, save, callbacks=[plain], epochs=2)
+    fit(tmp_path, save, plain, epochs=2)
     assert len(plain.steps) == 5
     for with_average, without in zip(averaged.steps, plain.steps, strict=True):
         torch.testing.assert_close(with_average, without)
@@ -459,11 +385,3 @@ def test_an_average_in_16_bits_moves_by_small_steps_and_tied_weights_have_one():
     assert {*checkpoint["state_dict"]} == {"one.weight", "two.weight"}
     assert all(0.985 < saved.item() < 0.995 for saved in checkpoint["state_dict"].values())
     assert checkpoint["current_weights"] == {"one.weight": weight}
-
-
-def test_half_a_surrogate_pair_is_written_as_json_writes_it(tmp_path):
-    identity, path = "\ud83d", tmp_path / "x.json"
-    paragraph = Paragraph("a", ("a",), ((0, 1),))
-    example = Example(identity, paragraph, ("b",), ["a"], ((0, 0),), "here", ("there",))
-    write([example], [Answer("a")], path)
-    assert read_predictions(path, [example]) == [Answer("a")]

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import AlternatingHighwayLstm, Backbone, Words
-from elmo_bench.text import Span, Vocab
+from elmo_bench.text import Vocab
 from tasks.srl.data import Example, collate, parse, read, read_predictions, render, write
 from tasks.srl.metric import ArgumentF1, arguments
 from tasks.srl.model import PredicateTagger
@@ -21,15 +21,6 @@ nw/dash 0 0 -     HYP * -  -  - - * (V*)    -
 nw/dash 0 1 rays  NNS * -  -  - - * (ARG1*) -
 #end document
 """
-
-
-@pytest.fixture
-def save(tmp_path):
-    def save(text):
-        (tmp_path / "some.gold_conll").write_text(text)
-        return tmp_path / "some.gold_conll"
-
-    return save
 
 
 @pytest.fixture
@@ -45,20 +36,13 @@ def test_an_example_for_each_predicate_and_one_without(save):
         *(("xray", (0, 2)), ("x", (0,))),  # a lemma may stand at a later word, or nowhere
     ]
     assert found[0].words == ("Ada", "wound", "clocks", "up", "and", "left")
-    assert found[0].arguments == (
-        Span("ARG0", 0, 0),
-        Span("V", 1, 1),
-        Span("ARG1", 2, 2),
-        Span("C-V", 3, 3),
-    )
+    assert found[0].arguments == (("ARG0", 0, 0), ("V", 1, 1), ("ARG1", 2, 2), ("C-V", 3, 3))
     assert [example.gold for example in found[1:4]] == [
         ["B-ARG0", "I-ARG0", "O", "O", "O", "B-V"],
         ["O", "O", "B-R-ARG0", "I-R-ARG0", "O", "B-V"],
         ["O", "O"],
     ]
-    assert [example.source for example in found] == [
-        f"{path}:{line}" for line in (2, 2, 2, 9, 12, 12)
-    ]
+    assert [one.source for one in found] == [f"{path}:{line}" for line in (2, 2, 2, 9, 12, 12)]
 
 
 def test_a_record_of_text():
@@ -131,14 +115,10 @@ def test_golden_scores_of_the_official_script(fixtures):
         for name in ("precision", "recall", "f1"):
             assert round(100 * found[name], 2) == case[name], case["name"]
         counts = dict(zip(metric.types, metric.counts.tolist(), strict=False))
-        right, predicted, gold = (
-            metric.counts.sum(0) - torch.tensor(counts.get("V", [0, 0, 0]))
-        ).tolist()
-        assert [right, predicted - right, gold - right] == [
-            case["correct"],
-            case["excess"],
-            case["missed"],
-        ], case["name"]
+        of_verbs = torch.tensor(counts.get("V", [0, 0, 0]))
+        right, predicted, gold = (metric.counts.sum(0) - of_verbs).tolist()
+        expected = [case[key] for key in ("correct", "excess", "missed")]
+        assert [right, predicted - right, gold - right] == expected, case["name"]
         by_role = {role: [r, p - r, g - r] for role, (r, p, g) in counts.items() if p or g}
         assert by_role == case["per_role_correct_excess_missed"], case["name"]
 
@@ -200,9 +180,8 @@ def test_a_predicate_without_lemma_whose_word_is_a_dash_is_written(save, tmp_pat
 
 
 def test_columns_of_predictions_are_separated_as_those_of_the_reader(save, tmp_path):
-    (example,) = read(
-        save(DASH.replace("ARG1", "ARG\u00a01").replace(" -     HYP", " x\u00a0y HYP"))
-    )
+    text = DASH.replace("ARG1", "ARG\u00a01").replace(" -     HYP", " x\u00a0y HYP")
+    (example,) = read(save(text))
     path = tmp_path / "gold.props"
     write([example], [example.gold], path)
     assert "ARG\u00a01" in path.read_text()
@@ -215,23 +194,17 @@ def test_records(predicate, places):
     example = parse({"tokens": [*words], "predicate": predicate}, "in:1")
     assert example == Example(words, places, "wound", (), "in:1")
     tags = ["B-ARG0", "B-V", "B-ARG1", "B-C-V"]
-    assert render(example, tags) == {
-        "tokens": list(example.words),
-        "predicate": list(places),
-        "tags": tags,
-    }
+    rendered = {"tokens": [*words], "predicate": [*places], "tags": tags}
+    assert render(example, tags) == rendered
 
 
-def build(examples, *, elmo=True):
+def build(examples):
     """A small tagger, on a small biLM."""
     labels = {label for example in examples for label in example.labels}
     vocab = Vocab.build([example.words for example in examples], labels)
-    layers = bilm() if elmo else None
     encoder = partial(AlternatingHighwayLstm, hidden_size=48, num_layers=2)
     embed = Words(vocab=vocab, vectors={}, word_dim=16)
-    backbone = partial(
-        Backbone, embed, Elmo(layers, at=["input"] if elmo else [], dropout=0.0), encoder
-    )
+    backbone = partial(Backbone, embed, Elmo(bilm(), at=["input"], dropout=0.0), encoder)
     return PredicateTagger(backbone, vocab.labels, indicator_dim=8), vocab
 
 
@@ -241,19 +214,11 @@ def test_the_indicator_starts_short(examples):
     assert model.indicator.weight.abs().max() <= (6 / (2 + 8)) ** 0.5
 
 
-@pytest.mark.parametrize("elmo", [False, True])
-def test_shapes_loss_and_gradients(examples, elmo):
-    model, vocab = build(examples, elmo=elmo)
+def test_shapes_loss_and_gradients(examples):
+    model, vocab = build(examples)
     batch = collate(examples, vocab)
-    assert batch.predicate.nonzero().tolist() == [
-        [0, 1],
-        [0, 3],
-        [1, 5],
-        [2, 5],
-        [4, 0],
-        [4, 2],
-        [5, 0],
-    ]
+    places = [[0, 1], [0, 3], [1, 5], [2, 5], [4, 0], [4, 2], [5, 0]]
+    assert batch.predicate.nonzero().tolist() == places
     scores = model(batch)
     assert scores.shape == (6, 6, len(vocab.labels))
     loss = model.loss(scores, batch)
@@ -270,9 +235,8 @@ def test_shapes_loss_and_gradients(examples, elmo):
 def test_decodes_allowed_tags_and_nothing_without_a_predicate(examples):
     model, vocab = build(examples)
     batch = collate(examples, vocab)
-    scores = torch.tensor([5.0 if label[0] == "I" else 0.0 for label in vocab.labels]).expand(
-        6, 6, -1
-    )
+    favoured = [5.0 if label[0] == "I" else 0.0 for label in vocab.labels]
+    scores = torch.tensor(favoured).expand(6, 6, -1)
     for example, tags in zip(examples, model.decode(scores, batch), strict=True):
         assert len(tags) == len(example.words)
         assert (set(tags) == {"O"}) == (not example.predicate)

@@ -26,15 +26,6 @@ QUEUE = "(1 (2 Nobody) (1 (1 (2 loved) (1 (2 the) (1 queue))) (2 .)))"
 MENU = r"(2 (2 -LRB-) (2 (2 fish\/meat) (2 (2 5\*) (2 -RRB-))))"
 
 
-@pytest.fixture
-def save(tmp_path):
-    def save(text):
-        (tmp_path / "trees.txt").write_bytes(text.encode())
-        return tmp_path / "trees.txt"
-
-    return save
-
-
 def summary(examples):
     return [(example.gold, " ".join(example.texts[0])) for example in examples]
 
@@ -91,10 +82,8 @@ def test_fewer_classes(save):
     assert [example.gold for example in read(path)] == ["0", "1", "2", "3", "4"]
     three = ["negative", "negative", "neutral", "positive", "positive"]
     assert [example.gold for example in read(path, classes=3)] == three
-    assert [(e.gold, e.source[-1]) for e in read(path, classes=2)] == [
-        *(("negative", "1"), ("negative", "2")),
-        *(("positive", "4"), ("positive", "5")),
-    ]
+    found = [(e.gold, e.source[-1]) for e in read(path, classes=2)]
+    assert found == [*zip(("negative", "negative", "positive", "positive"), "1245", strict=True)]
     phrases = summary(read(save(QUEUE), classes=2, min_tokens=1))
     assert ("negative", "queue") in phrases
     assert not any(words == "Nobody" for _, words in phrases)  # neutral
@@ -110,16 +99,13 @@ LABELLED = st.recursive(
 @given(LABELLED)
 def test_any_tree(tree):
     def spell(node):
-        return (
-            f"({node[0]} {node[1] if isinstance(node[1], str) else ' '.join(map(spell, node[1]))})"
-        )
+        inside = node[1] if isinstance(node[1], str) else " ".join(map(spell, node[1]))
+        return f"({node[0]} {inside})"
 
     def leaves(node):
-        return (
-            [node[1]]
-            if isinstance(node[1], str)
-            else [word for child in node[1] for word in leaves(child)]
-        )
+        if isinstance(node[1], str):
+            return [node[1]]
+        return [word for child in node[1] for word in leaves(child)]
 
     def nodes(node):
         yield node
@@ -135,13 +121,10 @@ def test_any_tree(tree):
 
 
 def test_golden_nodes(fixtures):
-    golden = json.loads((fixtures / "derived" / "expected_parse.json").read_text())[
-        "sst_all_subtrees"
-    ]
+    golden = json.loads((fixtures / "derived" / "expected_parse.json").read_text())
     found = read(fixtures / "tasks" / "sst" / "sst.txt", min_tokens=1)
-    assert [(e.gold, list(e.texts[0])) for e in found] == [
-        (node["label"], node["tokens"]) for node in golden
-    ]
+    expected = [(node["label"], node["tokens"]) for node in golden["sst_all_subtrees"]]
+    assert [(e.gold, list(e.texts[0])) for e in found] == expected
 
 
 def test_parse_and_render():
@@ -161,45 +144,23 @@ def test_accuracy():
         metric.update(["a"], ["d"])
 
 
-def build(examples, *, at=("input", "output"), dropout=0.0):
-    vocab = Vocab.build(
-        (e.texts[0] for e in examples), [label for e in examples for label in e.labels]
-    )
-    elmo = Elmo(bilm(), at=at, dropout=dropout)
+WORDS = ("not", "a", "dull", "place", "at", "all")
+
+
+def build():
+    vocab = Vocab.build([WORDS], "01234")
+    elmo = Elmo(bilm(), at=("input", "output"), dropout=0.0)
     embed = Words(vocab=vocab, vectors={}, word_dim=20)
-    encoder = partial(
-        ReluBiLstm, projection_size=20, hidden_size=20, input_dropout=dropout, dropout=dropout
-    )
+    encoder = partial(ReluBiLstm, projection_size=20, hidden_size=20)
     backbone = partial(Backbone, embed, elmo, encoder)
-    dropouts = [dropout] * 2
-    model = Bcn(backbone, vocab.labels, hidden_size=20, layer_sizes=[30], dropouts=dropouts)
-    return model, vocab
-
-
-SENTENCES = """\
-0 the worst soup ever
-0 a terrible terrible queue
-1 not good
-1 a dull place .
-2 the soup
-2 they serve soup on Mondays
-3 good soup
-3 not a dull place at all
-4 superb !
-4 the best soup ever served in any place
-"""
-EXAMPLES = [
-    Example((tuple(line.split()[1:]),), line[0], f"here:{number}", (), ())
-    for number, line in enumerate(SENTENCES.splitlines(), 1)
-]
+    return Bcn(backbone, vocab.labels, hidden_size=20, layer_sizes=[30], dropouts=[0.0] * 2), vocab
 
 
 def test_the_network_against_loops():
     """One sentence at a time, word by word, from the definition (McCann et al. 2017, section 5)."""
-    model, vocab = build(EXAMPLES)
+    model, vocab = build()
     model.eval()
-    example = EXAMPLES[7]
-    batch = collate([example], vocab)
+    batch = collate([Example((WORDS,), "3", "here:1", (), ())], vocab)
     (h,) = model.backbone(batch.first)
     enhanced = []
     for x in h:
@@ -223,9 +184,8 @@ def test_golden_maxout(modules):
         return torch.tensor(entry["data"]).view(entry["shape"])
 
     x = tensor(golden["x"])
-    for width, pool, weight, bias in zip(
-        *(golden[key] for key in ("width", "pool", "W", "b")), strict=True
-    ):
+    parts = zip(*(golden[key] for key in ("width", "pool", "W", "b")), strict=True)
+    for width, pool, weight, bias in parts:
         layer = Maxout(x.shape[1], width, pool=pool)
         layer.load_state_dict({"weight": tensor(weight), "bias": tensor(bias)})
         x = layer(x)
@@ -233,6 +193,6 @@ def test_golden_maxout(modules):
 
 
 def test_dropouts_must_fit_the_layers():
-    backbone, sizes = (lambda: build(EXAMPLES)[0].backbone), {"hidden_size": 2, "layer_sizes": [4]}
+    backbone, sizes = (lambda: build()[0].backbone), {"hidden_size": 2, "layer_sizes": [4]}
     with pytest.raises(ValueError, match=r"dropouts=\[0.1\]"):
         Bcn(backbone, ["a", "b"], **sizes, dropouts=[0.1])

@@ -11,21 +11,8 @@ pytest.importorskip("nltk")
 from elmo_bench.text import token_offsets, tokenize
 
 TRICKY = "\"'`“”‘’„«».,;:!?-–—−/~()[]{}<>$£€%&*@#_ \t\n\u00a0\u2009\u200b\x1c\x85aBnt0é字🙂"
-PIECES = [
-    "can't",
-    "cannot",
-    "''",
-    "``",
-    '"',
-    "'",
-    "'tis",
-    "gonna",
-    "U.S.",
-    "Mr.",
-    "a.",
-    "...",
-    "--",
-]
+PIECES = ["can't", "cannot", "''", "``", '"', "'", "'tis", "gonna"]
+PIECES += ["U.S.", "Mr.", "a.", "...", "--"]
 TEXTS = st.one_of(
     st.text(max_size=60),
     st.text(alphabet=TRICKY, max_size=40),

@@ -99,13 +99,10 @@ def test_long_examples_are_few_in_a_batch(seed):
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_loader_with_workers_reads_the_same_batches(num_workers):
-    loaded = data(
-        splits() | {"train": [Sentence(("a",) * k) for k in range(1, 9)]}, num_workers=num_workers
-    )
-    sampler = LengthBatches(
-        [len(example.words) for example in loaded.examples["train"]], 2, shuffle_seed=0
-    )
-    loader = loaded.train_dataloader()
+    train = [Sentence(("a",) * k) for k in range(1, 9)]
+    loaded = data(splits() | {"train": train}, num_workers=num_workers)
+    lengths = [len(example.words) for example in loaded.examples["train"]]
+    sampler, loader = LengthBatches(lengths, 2, shuffle_seed=0), loaded.train_dataloader()
     for _ in range(2):
         assert [numbered.numbers for numbered in loader] == list(sampler)
 
@@ -132,9 +129,8 @@ def test_processes_share_the_batches(count, world):
             sampler.epoch = 0
             yield list(sampler)
 
-    assert (
-        len({len(batches) for batches in ranks(3)}) == 1
-    )  # training: the same number of steps everywhere
+    steps = {len(batches) for batches in ranks(3)}
+    assert len(steps) == 1  # training: the same number everywhere
     assert set(itertools.chain(*itertools.chain(*ranks(3)))) == set(range(count))
     evaluated = Counter(itertools.chain(*itertools.chain(*ranks(None))))
     assert evaluated == Counter(range(count))  # evaluation: each once
@@ -181,8 +177,6 @@ def test_a_part_of_training_may_be_dev():
     one_group = {"train": [Sentence((str(k),), document="0") for k in range(3)]}
     with pytest.raises(ValueError, match=r"^data.held_out=0.3: no training example is left"):
         data(one_group, held_out=0.3)
-    with pytest.raises(ValueError, match="the train file has no examples"):
-        data({"train": []}, overfit=2)
 
 
 def test_fraction_draws_whole_groups():
@@ -201,10 +195,8 @@ def test_all_examples_come_in_the_order_of_the_seed():
 
 def test_labels_that_training_lacks():
     wrong = splits() | {"dev": [Sentence(("a",), ("O", "B-NEW"), "dev.txt:17")]}
-    with pytest.raises(
-        ValueError,
-        match=r"dev.txt:17: labels \['NEW'\] of the dev file do not occur in the training file",
-    ):
+    said = r"dev.txt:17: labels \['NEW'\] of the dev file do not occur in the training file"
+    with pytest.raises(ValueError, match=said):
         data(wrong)
     only_a_tag = splits() | {"dev": [Sentence(("a",), ("O", "U-O"), "dev.txt:17")]}
     with pytest.raises(ValueError, match=r"labels \['U-O'\] of the dev file"):
@@ -212,8 +204,9 @@ def test_labels_that_training_lacks():
 
 
 def test_a_split_without_examples():
-    with pytest.raises(ValueError, match="test: the test file has no examples"):
-        data(splits() | {"test": []})
+    for split in ("train", "test"):
+        with pytest.raises(ValueError, match=f"^{split}: the {split} file has no examples"):
+            data(splits() | {split: []}, overfit=2)
 
 
 @pytest.mark.parametrize(("known", "level"), [("ab", "INFO"), ("a", "WARNING"), ("abc", None)])

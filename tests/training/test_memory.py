@@ -10,17 +10,10 @@ from elmo_bench.config import build
 from tests import conftest
 from tests.jobs.small import SMALL
 
-PLAIN = {  # without random numbers
-    "ner": [
-        "rnn.dropout=0.0",
-        "task.model.dropout=0.0",
-        "elmo.dropout=0.0",
-        "embed.unknown_rate=0.0",
-    ],
-    "snli": [
-        *("rnn.dropout=0.0", "task.model.dropout=0.0", "task.elmo.model.attention_dropout=0.0"),
-        *("embed.unknown_rate=0.0", "elmo.norm=none", "elmo.l2=0.1"),
-    ],
+DRY = ["rnn.dropout=0.0", "task.model.dropout=0.0", "embed.unknown_rate=0.0"]  # no random numbers
+PLAIN = {
+    "ner": [*DRY, "elmo.dropout=0.0"],
+    "snli": [*DRY, "task.elmo.model.attention_dropout=0.0", "elmo.norm=none", "elmo.l2=0.1"],
 }
 
 
@@ -42,9 +35,7 @@ class Small(pl.Callback):
 
         pl_module.model.loss = limited
         if self.where == "forward":
-            pl_module.model.register_forward_pre_hook(
-                lambda _, given: self.check(len(given[0][-1]))
-            )
+            pl_module.model.register_forward_pre_hook(lambda _, xs: self.check(len(xs[0][-1])))
 
     def check(self, size):
         if size > self.room:

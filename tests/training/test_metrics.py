@@ -16,22 +16,15 @@ from elmo_bench.training.metrics import BySplit, Classification, Correlations, M
 
 def test_golden(fixtures):
     golden = json.loads((fixtures / "derived" / "span_f1.json").read_text())
-    types = {
-        label
-        for case in golden["cases"]
-        for side in ("gold_spans", "pred_spans")
-        for label, _, _ in case[side]
-    }
-    metric = SpanF1(types)
+    sides = [case[side] for case in golden["cases"] for side in ("gold_spans", "pred_spans")]
+    metric = SpanF1({label for spans in sides for label, _, _ in spans})
     for case in golden["cases"]:
         metric.update([case["pred"]], [case["gold"]])
     figures = metric.compute()
-    assert {name: figures[name].item() for name in golden["micro"]} == pytest.approx(
-        golden["micro"], abs=1e-12
-    )
-    assert metric.counts.sum(0).tolist() == [
-        sum(case[key] for case in golden["cases"]) for key in ("tp", "n_pred", "n_gold")
-    ]
+    micro = {name: figures[name].item() for name in golden["micro"]}
+    assert micro == pytest.approx(golden["micro"], abs=1e-12)
+    expected = [sum(case[key] for case in golden["cases"]) for key in ("tp", "n_pred", "n_gold")]
+    assert metric.counts.sum(0).tolist() == expected
 
 
 def test_by_type():
@@ -109,9 +102,8 @@ def test_predicted_labels_that_gold_lacks():
     """`job=score` takes its labels from the files; a model's are those of training."""
     metric = Classification(["a", "b"])
     metric.update(["a", "c", "b"], ["a", "a", "b"])
-    assert float(metric.compute()["matthews"]) == pytest.approx(
-        matthews_corrcoef([0, 0, 1], [0, 2, 1])
-    )
+    expected = matthews_corrcoef([0, 0, 1], [0, 2, 1])
+    assert float(metric.compute()["matthews"]) == pytest.approx(expected)
     with pytest.raises(ValueError, match=r"task.metric.positive=yes, but the labels are a, b"):
         Classification(["a", "b"], positive="yes")
 

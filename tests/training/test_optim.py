@@ -30,12 +30,8 @@ def rates(schedule, steps):
 @pytest.mark.parametrize(("warmup", "steps"), [(0.1, 30), (0.25, 7), (0.0, 5), (0.1, 1)])
 def test_linear_warmup_is_that_of_transformers(warmup, steps):
     """Also past the end."""
-    expected = rates(
-        lambda optimizer: get_linear_schedule_with_warmup(
-            optimizer, math.ceil(warmup * steps), steps
-        ),
-        2 * steps,
-    )
+    rise = math.ceil(warmup * steps)
+    expected = rates(lambda it: get_linear_schedule_with_warmup(it, rise, steps), 2 * steps)
     ours = rates(lambda optimizer: linear_warmup(optimizer, steps, warmup=warmup), 2 * steps)
     assert torch.allclose(torch.tensor(ours), torch.tensor(expected))
 
@@ -67,9 +63,8 @@ def test_what_is_frozen_for_good_is_in_no_group():
     bilm.directions[0][2].bias.requires_grad_(False)
     groups = FineTuning().groups(bilm)
     assert len(groups) == 3
-    assert {p for group in groups for p in group} == {
-        p for p in bilm.parameters() if p.requires_grad
-    }
+    trained = {p for p in bilm.parameters() if p.requires_grad}
+    assert {p for group in groups for p in group} == trained
 
 
 def test_an_encoder_that_leaves_a_parameter_out():

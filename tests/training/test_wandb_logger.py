@@ -70,8 +70,7 @@ def test_of_several_processes_the_first_has_a_run(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(rank_zero_only, "rank", 1)
         build(tmp_path).log_metrics({"dev/f1": 0.5})
-    monkeypatch.setenv(
-        "NODE_RANK", "1"
-    )  # the second node's first process, until it knows of the others
+    # The second node's first process, until it knows of the others.
+    monkeypatch.setenv("NODE_RANK", "1")
     build(tmp_path).log_metrics({"dev/f1": 0.5})
     assert not [*tmp_path.rglob("wandb")]

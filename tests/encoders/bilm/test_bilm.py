@@ -15,12 +15,8 @@ from elmo_bench.encoders.bilm.char_cnn import CharCnn
 from elmo_bench.text.chars import char_ids
 from tests.encoders.bilm import oracle
 
-SIZES = {
-    "cell_size": 24,
-    "projection_size": 12,
-    "filters": ((1, 8), (2, 8), (3, 16)),
-    "num_highway": 2,
-}
+SIZES = {"cell_size": 24, "projection_size": 12, "filters": ((1, 8), (2, 8), (3, 16))}
+SIZES |= {"num_highway": 2, "cell_clip": 0.4, "projection_clip": 0.3}
 BATCH = [
     ["The", "old", "brewery", "opened", "."],
     ["No"],
@@ -32,11 +28,7 @@ CHARS = char_ids(BATCH)
 
 def frozen(dtype=torch.float32, **changes):
     """A biLM whose clips bind here and there."""
-    model = (
-        BiLm(Options(**SIZES | {"cell_clip": 0.4, "projection_clip": 0.3} | changes))
-        .eval()
-        .to(dtype)
-    )
+    model = BiLm(Options(**SIZES | changes)).eval().to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.4)
@@ -221,9 +213,8 @@ def test_bfloat16():
         near.bf16 = True
         found = near.read(CHARS)
         torch.testing.assert_close(found[0][0], expected[0][0])
-        for ours, exact in zip(
-            (*found[0][1:], *found[1]), (*expected[0][1:], *expected[1]), strict=True
-        ):
+        pairs = zip((*found[0][1:], *found[1]), (*expected[0][1:], *expected[1]), strict=True)
+        for ours, exact in pairs:
             assert ours.dtype == torch.float32
             assert 0 < (ours - exact).norm() < 0.01 * exact.norm()
         near.bf16 = False
@@ -272,10 +263,7 @@ def test_words_of_any_length():
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_it_starts_as_bilm_tf_does(activation):
     """The initialisers of its training code; TensorFlow's default for the LSTMs, without biases."""
-    options = Options(
-        cell_size=256, projection_size=64, filters=((1, 256), (3, 256)), activation=activation
-    )
-    model = BiLm(options)
+    model = BiLm(Options(256, 64, ((1, 256), (3, 256)), activation=activation))
     cnn, size = model.token_encoder, 512
 
     def spread(weight, deviation):
@@ -295,3 +283,15 @@ def test_it_starts_as_bilm_tf_does(activation):
     for name, bias in model.named_parameters():
         if name.endswith("bias"):
             assert bias.unique().tolist() == [-2.0 if "carry" in name else 0.0]
+
+
+def test_a_clip_that_bfloat16_rounds_down():
+    """0.7 is 0.6992 there: what was clipped to it has no gradient."""
+    weight, bias = torch.zeros(32, 8), torch.full((32,), 4.0)
+    projection = torch.ones(4, 8, requires_grad=True)
+    before = torch.zeros(1, 2, 4), torch.zeros(1, 2, 4), torch.zeros(1, 2, 8)
+    options = Options(7, 5, ((1, 1),), projection_clip=0.7)
+    outputs, *_ = scan.Scan.apply(*before, [2], options, torch.bfloat16, weight, bias, projection)
+    (gradient,) = torch.autograd.grad(outputs.sum(), projection)
+    assert (outputs == torch.tensor(0.7).bfloat16()).all()
+    assert not gradient.any()

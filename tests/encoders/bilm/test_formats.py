@@ -37,8 +37,7 @@ def tensors(path):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_there_and_back(tmp_path, dtype):
     """Safetensors -> HDF5 in float32 -> safetensors: the same bits in both files; so from HDF5."""
-    sizes = {"cell_size": 6, "projection_size": 4, "filters": ((1, 3), (3, 5)), "num_highway": 2}
-    options = Options(**sizes, char_dim=3, skip_connections=False)
+    options = Options(6, 4, ((1, 3), (3, 5)), num_highway=2, char_dim=3, skip_connections=False)
     names = ("a/weights.safetensors", "b/weights.hdf5", "c/weights.safetensors", "d/weights.hdf5")
     a, b, c, d = (tmp_path / name for name in names)
     save(BiLm(options), a, dtype=getattr(torch, dtype))

@@ -1,4 +1,4 @@
-"""A step's arithmetic, which `test_scan.py` compares with a plain loop in torch's operations: in C,
+"""A step's arithmetic, which `test_bilm.py` compares with a plain loop in torch's operations: in C,
 and as Triton's kernels, run by Triton's interpreter and compiled for GPUs that need not be here.
 """
 

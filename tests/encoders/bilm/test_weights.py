@@ -10,16 +10,9 @@ import torch
 from safetensors.torch import save_file
 
 from elmo_bench import encode, load_encoder
-from elmo_bench.encoders.bilm import BiLm, Options, in_folder, load, save
+from elmo_bench.encoders.bilm import DIRECTIONS, BiLm, Options, in_folder, load, save
 
-OPTIONS = Options(
-    cell_size=6,
-    projection_size=4,
-    filters=((1, 3), (3, 5)),
-    num_highway=2,
-    char_dim=3,
-    skip_connections=False,
-)
+OPTIONS = Options(6, 4, ((1, 3), (3, 5)), num_highway=2, char_dim=3, skip_connections=False)
 
 
 @pytest.fixture(params=["weights.hdf5", "weights.safetensors"])
@@ -33,9 +26,8 @@ def test_weights_that_half_precision_does_not_hold(tmp_path):
     bilm = BiLm(OPTIONS)
     with torch.no_grad():
         bilm.directions[0][0].bias[0] = 1e5
-    with pytest.raises(
-        ValueError, match=r"w.hdf5: directions.0.0.bias contains .* not finite in float16"
-    ):
+    said = r"w.hdf5: directions.0.0.bias contains .* not finite in float16"
+    with pytest.raises(ValueError, match=said):
         save(bilm, tmp_path / "w.hdf5", dtype=torch.float16)
     assert not [*tmp_path.iterdir()]
     save(bilm, tmp_path / "w.hdf5")
@@ -43,10 +35,8 @@ def test_weights_that_half_precision_does_not_hold(tmp_path):
 
 def test_precision(saved, tmp_path):
     """It changes numbers, and so the fingerprint."""
-    exact, near = (
-        load(tmp_path / "options.json", saved[1], precision=precision)
-        for precision in ("float32", "bfloat16")
-    )
+    options = tmp_path / "options.json"
+    exact, near = (load(options, saved[1], precision=kind) for kind in ("float32", "bfloat16"))
     assert (exact.bf16, near.bf16) == (False, True)
     assert exact.fingerprint() == saved[0].fingerprint() != near.fingerprint()
 
@@ -101,18 +91,12 @@ def test_options_that_do_not_fit(saved, tmp_path, change, message):
 
 @pytest.mark.parametrize("key", ["encoder.options", "encoder.weights"])
 def test_missing_file(saved, tmp_path, key):
-    _, path = saved
-    paths = {
-        "encoder.options": tmp_path / "options.json",
-        "encoder.weights": path,
-        key: tmp_path / "nowhere",
-    }
+    paths = {"encoder.options": tmp_path / "options.json", "encoder.weights": saved[1]}
     with pytest.raises(FileNotFoundError, match=f"{key}=.*nowhere: no such file"):
-        load(*paths.values())
+        load(*(paths | {key: tmp_path / "nowhere"}).values())
 
 
 BAD_OPTIONS = {
-    "lstm.dim='wide': Input should be a valid integer": ("lstm", {"dim": "wide"}),
     "lstm.dim=6.5: Input should be a valid integer": ("lstm", {"dim": 6.5}),
     "n_layers=100000000: .* less than or equal to 64": ("lstm", {"n_layers": 10**8}),
     "Infinity, but a number must be finite": ("lstm", {"cell_clip": float("inf")}),
@@ -195,10 +179,36 @@ def test_safetensors_of_bfloat16_are_read_and_others_refused(tmp_path):
     name = "directions.0.0.bias"
     for value, message in (
         (tensors[name].long(), "has type I64, but must be F64, F32, F16, BF16"),
-        (tensors[name] * float("nan"), "contains a number that is not finite"),
         (tensors[name].double() + 1e300, "not finite in float32"),
         (tensors[name][:-1].contiguous(), r"has shape \(23,\), but the biLM's options require"),
     ):
         save_file(tensors | {name: value}, path)
         with pytest.raises(ValueError, match=f"w.safetensors: {name} .*{message}"):
             load(tmp_path / "options.json", path)
+
+
+def half(path, direction):
+    return load(path.with_name("options.json"), path, directions=[direction])
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_half_is_half_of_every_layer(saved, direction):
+    sentences = [["It", "rains", "."], ["No"], ["Ann", "sleeps", "and", "Bob", "sings"]]
+    whole, path = saved
+    one, other = (half(path, name) for name in (direction, DIRECTIONS[direction == "forward"]))
+    assert (one.dim, one.num_layers) == (4, 3)
+    assert one.fingerprint() != other.fingerprint()
+    halves = [x.chunk(2, -1)[DIRECTIONS.index(direction)] for x in encode(whole, sentences)]
+    torch.testing.assert_close(encode(one, sentences), halves, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_saved_half_is_of_one_direction(saved, tmp_path, direction):
+    one, path = half(saved[1], direction), tmp_path / "half" / saved[1].name
+    save(one, path)
+    again = load(path.with_name("options.json"), path)
+    assert again.options.directions == (direction,)
+    assert again.fingerprint() == one.fingerprint() == half(path, direction).fingerprint()
+    other = DIRECTIONS[direction == "forward"]
+    with pytest.raises(ValueError, match=rf"\['{other}'\], but .* has only \['{direction}'\]"):
+        half(path, other)
