@@ -17,10 +17,8 @@ def test_every_sentence_once_within_the_budget(batch_tokens):
     found = list(batches(LENGTHS, batch_tokens))
     assert sorted(place for batch in found for place in batch) == list(range(len(LENGTHS)))
     for batch in found:
-        assert (
-            len(batch) == 1
-            or len(batch) * (max(LENGTHS[place] for place in batch) + 2) <= batch_tokens
-        )
+        longest = max(LENGTHS[place] for place in batch)
+        assert len(batch) == 1 or len(batch) * (longest + 2) <= batch_tokens
 
 
 class Numbers(NamedTuple):
@@ -73,10 +71,8 @@ def test_batches_are_halved_until_memory_suffices(monkeypatch, caplog):
     found = encode_each(Lengths(), sentences, batch_tokens=40)  # in this order, as a store needs
     assert [(number, vectors.shape[1]) for number, vectors in found] == [*enumerate(range(1, 6))]
     assert sizes == [5, 3, 2, 1, 1, 1]
-    assert [message.rpartition("reads ")[2] for message in caplog.messages] == [
-        "20 tokens a batch",
-        "10 tokens a batch",
-    ]
+    said = [message.rpartition("reads ")[2] for message in caplog.messages]
+    assert said == ["20 tokens a batch", "10 tokens a batch"]
     with pytest.raises(torch.OutOfMemoryError):
         encode(Lengths(), [["a"] * 7])
 

@@ -88,15 +88,12 @@ def tokenizer(name: str, lines: list[str]) -> Any:
     )
 
 
-def save(name: str, folder: Path, lines: list[str], *, tokens: Any = None, **changes: Any) -> Path:
-    """Write the model of an architecture, with its own tokenizer or another, into a folder."""
+def save(name: str, folder: Path, lines: list[str], **changes: Any) -> Path:
+    """Write the model of an architecture, with its tokenizer, into a folder."""
     config_name, tokenizer_name, settings = ARCHITECTURES[name]
-    tokens = tokens or tokenizer(tokenizer_name, lines)
-    special = {
-        "pad_token_id": tokens.pad_token_id,
-        "bos_token_id": tokens.bos_token_id,
-        "eos_token_id": tokens.eos_token_id,
-    }
+    tokens = tokenizer(tokenizer_name, lines)
+    keys = [f"{token}_token_id" for token in ("pad", "bos", "eos")]
+    special = {key: getattr(tokens, key) for key in keys}
     config = getattr(transformers, config_name)(**(settings | special | changes))
     return write(config, tokens, folder)
 

@@ -16,9 +16,8 @@ TASKS = ("ner", "srl", "coref", "snli", "squad", "sst5", "pos", "parse", "lm")
 
 
 def written(root: Path, task: str, size: int) -> dict[str, str]:
-    return {
-        split: path.read_text() for split, path in files(task=task, root=root, size=size).items()
-    }
+    paths = files(task=task, root=root, size=size)
+    return {split: path.read_text() for split, path in paths.items()}
 
 
 def test_same_bytes_even_if_written_at_once(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture
 def save(tmp_path):
-    """save(text) -> the path of a file with this text."""
+    """A function of a text: the path of a file with it."""
 
     def save(text):
         (tmp_path / "gold").write_bytes(text.encode())

@@ -164,5 +164,5 @@ def test_the_penalty_is_on_the_matrices_of_the_tasks_own_layers():
         if "weight" in name and not name.startswith(("backbone.embed.", "backbone.elmo."))
     )
     scores = plain(batch)
-    extra = float(fined.loss(scores, batch) - plain.loss(scores, batch))
+    extra = (fined.loss(scores, batch) - plain.loss(scores, batch)).item()
     assert extra == pytest.approx(0.5 * squares, rel=1e-4)

@@ -29,10 +29,6 @@ def measured(name, both, seeds):
     return measure_tags(name, both, both, FIT, seeds)
 
 
-def one_hot(numbers, size):
-    return torch.eye(size)[torch.as_tensor(numbers)]
-
-
 @pytest.fixture
 def tagged():
     """A sentence of 600 words of 40 types with one or two tags each; the types and the tags."""
@@ -47,7 +43,7 @@ def tagged():
 def test_a_control_task_is_learned_where_vectors_have_the_word_and_else_not(tagged):
     """Layer 0 encodes only the word type, layer 1 only the tag."""
     sentence, types, tags = tagged
-    both = text([sentence], one_hot(types, 40), one_hot(tags, 40))
+    both = text([sentence], torch.eye(40)[types], torch.eye(40)[tags])
     figures = measured("pos", both, [1, 2])
     word, tag = figures["layers"]
     assert min(tag["accuracy"]) == 1
@@ -86,9 +82,8 @@ def test_what_is_easier_to_read_is_shorter(tagged):
     """The tag itself; the word's type, which tells it half; noise, about the uniform code."""
     sentence, types, tags = tagged
     noise = torch.randn(600, 4, generator=torch.Generator().manual_seed(3))
-    both = text(
-        [sentence], one_hot(tags, 40), one_hot(types, 40), torch.nn.functional.pad(noise, (0, 36))
-    )
+    noise = torch.nn.functional.pad(noise, (0, 36))
+    both = text([sentence], torch.eye(40)[tags], torch.eye(40)[types], noise)
     tag, word, nothing = (layer["code"][0] for layer in measured("pos", both, [1])["layers"])
     assert tag < 0.3 < 0.5 < word < 0.9 < nothing < 1.2
 
@@ -105,7 +100,7 @@ def test_words_without_a_label_are_passed_over():
     """Unlabelled words have vectors that would mislead the probe if they were read."""
     labels = ["A", None, "B", None] * 50
     sentence = Sentence(["a", "x", "b", "y"] * 50, {"pos": labels})
-    both = text([sentence], one_hot([0, 1, 1, 0] * 50, 2))
+    both = text([sentence], torch.eye(2)[[0, 1, 1, 0] * 50])
     assert measured("pos", both, [1])["layers"][0]["accuracy"] == [1]
 
 
@@ -129,7 +124,7 @@ def test_entities_have_an_f1_too():
     """Most words are O: always guessing O gives a high accuracy, but an F1 of 0."""
     tags = (["O"] * 9 + ["B-X"]) * 20
     sentences = [Sentence(["w"] * 10, {"entity": tags[:10]}) for _ in range(20)]
-    both = text(sentences, torch.zeros(200, 2), one_hot([int(tag != "O") for tag in tags], 2))
+    both = text(sentences, torch.zeros(200, 2), torch.eye(2)[[int(tag != "O") for tag in tags]])
     figures = measured("entity", both, [1])
     assert figures["baseline"] == {"accuracy": 0.9, "f1": 0}
     assert figures["layers"][0].items() >= {"accuracy": [0.9], "f1": [0]}.items()
