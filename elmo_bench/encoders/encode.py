@@ -114,10 +114,9 @@ def encode_batches(
     Raises ValueError for a layer that the encoder does not have, and for a sentence that is not a
     list of words.
     """
-    if layers is not None and not {*layers} <= {*range(encoder.num_layers)}:
-        raise ValueError(
-            f"layers={[*layers]}, but this encoder has layers 0..{encoder.num_layers - 1}"
-        )
+    count = encoder.num_layers
+    if layers is not None and not {*layers} <= {*range(count)}:
+        raise ValueError(f"layers={[*layers]}, but this encoder has layers 0..{count - 1}")
     for sentence in sentences:
         if isinstance(sentence, str):
             raise ValueError(

@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -136,19 +136,14 @@ def write_layers(
         for packed in packed_layers(encoder, sentences, layers, dtype):
             for file, vectors in zip(files, packed.cpu().view(torch.uint8).numpy(), strict=True):
                 file.write(vectors.data)
-        seconds = time.perf_counter() - begun
+        seconds, row = time.perf_counter() - begun, row_bytes(encoder.dim, dtype)
+        shape = sum(map(len, sentences)), row // getattr(torch, dtype).itemsize
+        tensor = {"dtype": TYPES[dtype], "shape": shape, "data_offsets": [0, shape[0] * row]}
         for layer, file in zip(layers, files, strict=True):
             about = {"store": folder.name, "layer": str(layer), "seconds": f"{seconds:.6f}"}
+            text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
             file.seek(0)
-            file.write(_header(about, (sum(map(len, sentences)), encoder.dim), dtype))
-
-
-def _header(about: Mapping[str, str], shape: tuple[int, int], dtype: str) -> bytes:
-    row = row_bytes(shape[1], dtype)
-    width, size = row // getattr(torch, dtype).itemsize, shape[0] * row
-    tensor = {"dtype": TYPES[dtype], "shape": [shape[0], width], "data_offsets": [0, size]}
-    text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
-    return len(text).to_bytes(8, "little") + text
+            file.write(len(text).to_bytes(8, "little") + text)
 
 
 def packed_layers(

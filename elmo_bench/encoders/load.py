@@ -36,8 +36,7 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
     if options:
         if (weights := bilm.in_folder(folder, "weights")) is None:
             raise FileNotFoundError(f"{folder}: this folder has no weights of a biLM")
-        encoder: Any = bilm.load(options, weights, **settings)
-        return encoder.requires_grad_(False).eval()
+        return bilm.load(options, weights, **settings).requires_grad_(False).eval()
     if path.is_dir() and not (path / "config.json").is_file():
         raise FileNotFoundError(
             f"{path}: this folder has neither an options.json of a biLM nor a config.json of a "

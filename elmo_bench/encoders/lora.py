@@ -42,9 +42,8 @@ def add_adapters(encoder: Any, rank: Size) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        raise ImportError(
-            "finetune=lora requires a package: pip install 'elmo-bench[transformers]'"
-        ) from error
+        said = "finetune=lora requires a package: pip install 'elmo-bench[transformers]'"
+        raise ImportError(said) from error
     settings = LoraConfig(r=rank, lora_alpha=SCALE * rank, target_modules="all-linear")
     encoder.requires_grad_(False)
     inject_adapter_in_model(settings, model)

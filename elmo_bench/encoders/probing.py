@@ -22,16 +22,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.files import watched
-from elmo_bench.text import (
-    TAGS,
-    Row,
-    is_tag,
-    read_blocks,
-    read_conllu,
-    spans_to_iob2,
-    tags_to_spans,
-)
+from elmo_bench.text import Row, read_blocks, read_conllu
 from elmo_bench.text.conll import FRAME, LEMMA, POS, WORD, is_conll2012, name_spans, read_documents
+from elmo_bench.text.spans import TAGS, is_tag, spans_to_iob2, tags_to_spans
 
 from .contract import Encoder
 from .encode import encode_each
@@ -145,11 +138,8 @@ def encoded(encoder: Encoder, sentences: Sequence[Sentence]) -> Text:
 def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
     """Return the names of the properties with at least two labels in training and one in test."""
     names = dict.fromkeys(name for sentence in train for name in sentence.labels)
-    return [
-        name
-        for name in names
-        if len(set(labelled(train, name).labels)) > 1 and labelled(test, name).labels
-    ]
+    varied = [name for name in names if len(set(labelled(train, name).labels)) > 1]
+    return [name for name in varied if labelled(test, name).labels]
 
 
 def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
@@ -162,9 +152,7 @@ def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
     return Labelled(rows, [words[row] for row in rows], [labels[row] for row in rows], counts)
 
 
-def measure_tags(
-    name: str, train: Text, test: Text, fit: Fit, seeds: Sequence[int]
-) -> dict[str, Any]:
+def measure_tags(name: str, train: Text, test: Text, fit: Fit, seeds: list[int]) -> dict[str, Any]:
     """Measure a linear classifier of standardised frozen vectors (Peters et al. 2018, table 6).
 
     Reports the accuracy of the tags, and that of a control task, in which each word type has a
@@ -224,8 +212,7 @@ def description_length(
 
 
 def measure_senses(train: Text, test: Text) -> dict[str, Any]:
-    """Measure how often the sense whose mean vector is nearest is right (Peters et al. 2018, table
-    5).
+    """Measure how often the sense with the nearest mean is right (Peters et al. 2018, table 5).
 
     Nothing is trained, so there are no seeds. There is no control task: with a random sense for
     each word form, any vectors would be right for lemmas with a single form. The baseline is the
@@ -304,18 +291,15 @@ def nearest(
     new: Float[Tensor, "M D"],
     lemmas: Sequence[str],
 ) -> list[str]:
-    """Return the number of the lemma's sense in training whose mean has the highest cosine.
-
-    A sense is a lemma and a number. A lemma that training lacks gets the number that is most
-    frequent overall.
+    """Return the number of the lemma's sense in training whose mean has the highest cosine; of a
+    new lemma, the number that is most frequent overall. A sense is a lemma and a number.
     """
     rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row, (lemma, number) in enumerate(senses):
         rows[lemma][number].append(row)
-    means = {
-        lemma: torch.stack([x[of_sense].mean(0) for of_sense in numbers.values()])
-        for lemma, numbers in rows.items()
-    }
+    means = {}
+    for lemma, numbers in rows.items():
+        means[lemma] = torch.stack([x[of_sense].mean(0) for of_sense in numbers.values()])
     guesses = [Counter(number for _, number in senses).most_common(1)[0][0]] * len(lemmas)
     for k, (lemma, vector) in enumerate(zip(lemmas, new, strict=True)):
         if lemma in means:

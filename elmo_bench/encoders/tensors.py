@@ -7,12 +7,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-Shape = tuple[int, ...]
-FLOATS = ("F64", "F32", "F16", "BF16")
+Shapes = Mapping[str, tuple[int, ...]]
+FLOATS = "F64, F32, F16, BF16"
 SHOWN = 20  # names in a message
 
 
-def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> dict[str, Tensor]:
+def read_tensors(path: str | Path, shapes: Shapes, asking: str) -> dict[str, Tensor]:
     """Read the tensors of a safetensors file, in float32.
 
     `asking` requires tensors of these names and `shapes`. Raises ValueError, with the file and the
@@ -24,10 +24,8 @@ def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> 
             came = {name: tuple(each.get_shape()) for name, each in slices.items()}
             check_shapes(path, came, shapes, asking)
             for name, each in slices.items():
-                if (kind := each.get_dtype()) not in FLOATS:
-                    raise ValueError(
-                        f"{path}: {name} has type {kind}, but must be {', '.join(FLOATS)}"
-                    )
+                if (kind := each.get_dtype()) not in FLOATS.split(", "):
+                    raise ValueError(f"{path}: {name} has type {kind}, but must be {FLOATS}")
             tensors = {name: file.get_tensor(name).float() for name in shapes}
     except SafetensorError as error:
         raise ValueError(f"{path}: not a safetensors file, or damaged: {error}") from error
@@ -35,13 +33,8 @@ def read_tensors(path: str | Path, shapes: Mapping[str, Shape], asking: str) -> 
     return tensors
 
 
-def check_shapes(
-    path: str | Path, came: Mapping[str, Shape], expected: Mapping[str, Shape], asking: str
-) -> None:
-    """Raise ValueError if names are missing or unexpected, or a tensor has another shape.
-
-    `asking` is what requires them, such as the settings of a biLM, for the message.
-    """
+def check_shapes(path: str | Path, came: Shapes, expected: Shapes, asking: str) -> None:
+    """Raise ValueError for missing or unexpected names, or shapes other than `asking` requires."""
     missing, unknown = sorted(expected.keys() - came), sorted(came.keys() - expected)
     if missing or unknown:
         raise ValueError(

@@ -66,13 +66,7 @@ class Corpus:
         return [*SPECIAL, *frequent[: None if size is None else max(0, size - 3)]]
 
     def windows(
-        self,
-        direction: str,
-        *,
-        batch_size: int,
-        unroll: int,
-        rng: np.random.Generator,
-        start: int = 0,
+        self, direction: str, batch_size: int, unroll: int, rng: np.random.Generator, start: int = 0
     ) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
         """Yield (inputs, targets) of one epoch from window `start` on, as word types in the order
         in which the direction reads them.

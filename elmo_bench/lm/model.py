@@ -81,10 +81,8 @@ class LanguageModel(nn.Module):
             if name == "backward":
                 read, predicted = predicted, read
             tops, targets = top[:, read][here.to(device)], words[:, predicted][here].to(device)
-            losses = [
-                F.cross_entropy(self.softmax(x), target, reduction="none")
-                for x, target in zip(tops.split(size), targets.split(size), strict=True)
-            ]
+            parts = zip(tops.split(size), targets.split(size), strict=True)
+            losses = [F.cross_entropy(self.softmax(x), y, reduction="none") for x, y in parts]
             scores[name] = np.split(-torch.cat(losses).cpu().numpy(), np.cumsum(sizes[:-1]))
         return scores
 
@@ -118,13 +116,10 @@ def or_damaged(source: str) -> str:
     return f". Or {source} is damaged: get or make it again" if source else ""
 
 
-def save_softmax(
-    model: LanguageModel, folder: str | Path, *, dtype: torch.dtype = torch.float16
-) -> None:
+def save_softmax(model: LanguageModel, folder: Path, *, dtype: torch.dtype = torch.float16) -> None:
     """Write `softmax.safetensors` ("weight" V P, "bias" V) and `vocabulary.txt` to the biLM's
     folder, each completely or not at all. Row n of the softmax belongs to the word in line n.
     """
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with atomic(folder / VOCABULARY) as part:
         lines = "".join(f"{word}\n" for word in model.vocabulary)
@@ -149,12 +144,10 @@ def load_language_model(
                 "the published biLMs and the shipped mini do not include; job=pretrain "
                 "out=FOLDER writes one with the biLM"
             )
-    vocabulary = _read_vocabulary(folder / VOCABULARY)
-    size = len(vocabulary)
-    shapes = {"weight": (size, bilm.options.projection_size), "bias": (size,)}
-    asking = f"{VOCABULARY} and the biLM's options"
-    tensors = read_tensors(folder / SOFTMAX, shapes, asking)
-    model = LanguageModel(bilm, vocabulary).eval()
+    words = _read_vocabulary(folder / VOCABULARY)
+    shapes = {"weight": (len(words), bilm.options.projection_size), "bias": (len(words),)}
+    tensors = read_tensors(folder / SOFTMAX, shapes, f"{VOCABULARY} and the biLM's options")
+    model = LanguageModel(bilm, words).eval()
     model.softmax.load_state_dict(tensors)
     model.source = f"{folder / SOFTMAX} or {Path(weights).name}"
     return model

@@ -105,8 +105,7 @@ class _Sampled(torch.autograd.Function):
         dtype: torch.dtype,
     ) -> Float[Tensor, ""]:
         x_low, weight_low, loss = x.to(dtype), weight.to(dtype), right.new_zeros(())
-        of_weights = torch.zeros_like(weight), torch.zeros_like(bias)
-        grads = torch.empty_like(x), *of_weights, torch.empty_like(right)
+        grads = [torch.zeros_like(each) for each in (x, weight, bias, right)]
         size = max(1, _SCORES[x.device.type == "cuda"] // len(weight))
         for start in range(0, len(x), size):
             part = slice(start, start + size)

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from .model import LanguageModel, or_damaged
 from .sampled import Candidates, candidates, sampled_loss
 
 Window = tuple[np.ndarray, np.ndarray]  # inputs, targets: "B T"
-MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+Maker = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,13 +69,7 @@ class Trainer:
     """A language model, its text, its optimizers, and the progress of its training."""
 
     def __init__(
-        self,
-        model: LanguageModel,
-        corpus: Corpus,
-        settings: Training,
-        *,
-        dense: MakeOptimizer,
-        sparse: MakeOptimizer,
+        self, model: LanguageModel, corpus: Corpus, settings: Training, dense: Maker, sparse: Maker
     ) -> None:
         # `dense` is for the weights that every step changes, `sparse` for a sampled softmax
         self.model, self.corpus, self.settings = model, corpus, settings
@@ -123,10 +117,8 @@ class Trainer:
         with torch.autocast(self.device.type, torch.bfloat16, **bf16):
             tops = self._tops([inputs for inputs, _ in windows])
             rows, gathered, losses = self._losses(tops, goals)
-        counts = (int((goal != NO_TARGET).sum()) for goal in goals)
-        loss = torch.stack(
-            [loss / count for loss, count in zip(losses, counts, strict=True)]
-        ).mean()
+        means = [x / int((goal != NO_TARGET).sum()) for x, goal in zip(losses, goals, strict=True)]
+        loss = torch.stack(means).mean()
         parameters = [*self.dense, *gathered]
         for parameter in parameters:
             parameter.grad = None
@@ -168,9 +160,8 @@ class Trainer:
         if not self.settings.samples:
             for top, goal in zip(tops, goals, strict=True):
                 scores, targets = softmax(top), torch.from_numpy(goal).to(self.device)
-                losses.append(
-                    F.cross_entropy(scores, targets, ignore_index=NO_TARGET, reduction="sum")
-                )
+                loss = F.cross_entropy(scores, targets, ignore_index=NO_TARGET, reduction="sum")
+                losses.append(loss)
             return torch.empty(0), [], losses
         rng = np.random.default_rng((self.settings.seed, self.step))
         wanted = [goal[goal != NO_TARGET] for goal in goals]
@@ -190,10 +181,8 @@ class Trainer:
         # Explicit, since torch warns of the default.
         with torch.sparse.check_sparse_tensor_invariants(False):
             for whole, part in zip(self.model.softmax.parameters(), gathered, strict=False):
-                grad = cast(Tensor, part.grad)
-                whole.grad = torch.sparse_coo_tensor(
-                    rows[None], grad, whole.shape, is_coalesced=True
-                )
+                entries: Any = rows[None], part.grad, whole.shape
+                whole.grad = torch.sparse_coo_tensor(*entries, is_coalesced=True)
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = self.settings.lr_at(self.step, self.num_steps)
@@ -218,7 +207,6 @@ class Trainer:
         moments = (one for optimizer in self.optimizers for one in optimizer.state.values())
         values = [*saved["state"], *(value for one in moments for value in one.values())]
         if not all(torch.as_tensor(value).isfinite().all() for value in values):
-            raise ValueError(
-                "the state of the streams or optimizers contains a number that is not finite"
-            )
+            said = "the state of the streams or optimizers contains a number that is not finite"
+            raise ValueError(said)
         self.state = State(*(part.to(self.device) for part in saved["state"]))

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from elmo_bench.text import Sentences
 from elmo_bench.text.chars import WIDTH, char_ids, word_frame
 
+from ..encode import Chosen
 from .char_cnn import CharCnn, WordCache
 from .options import Options
 from .scan import Order, Scan, Weights, read, stack
@@ -101,8 +102,7 @@ class BiLm(nn.Module):
         """Return a sha256 of all parameters and unusual options, with the products' type."""
         sha256 = hashlib.sha256()
         for name in UNSEEN.split():
-            value = getattr(self.options, name)
-            if value != getattr(Options, name):
+            if (value := getattr(self.options, name)) != getattr(Options, name):
                 sha256.update(f"{name}={value}".encode())
         for name, value in sorted(self.state_dict().items()):
             sha256.update(name.encode())
@@ -121,9 +121,7 @@ class BiLm(nn.Module):
     def _parameters_of(self, layer: int, directions: slice = slice(None)) -> list[nn.Parameter]:
         return [p for lstms in self.directions[directions] for p in lstms[layer].parameters()]
 
-    def forward(
-        self, inputs: Chars, layers: Sequence[int] | None = None
-    ) -> Float[Tensor, "L B T D"]:
+    def forward(self, inputs: Chars, layers: Chosen = None) -> Float[Tensor, "L B T D"]:
         """Return the requested layers, or all of them; 0 after the end of a sentence."""
         all_layers, _ = self.read(inputs.chars)
         if layers is None or [*layers] == [*range(self.num_layers)]:
@@ -132,12 +130,10 @@ class BiLm(nn.Module):
 
     def zero_state(self, batch_size: int) -> State:
         """Return the state before the first token."""
-        weight = self.directions[0][0].bias
-        shape = len(self.directions), self.options.num_layers, batch_size
-        return State(
-            weight.new_zeros(*shape, self.options.projection_size),
-            weight.new_zeros(*shape, self.options.cell_size),
-        )
+        options, weight = self.options, self.directions[0][0].bias
+        shape = len(self.directions), options.num_layers, batch_size
+        sizes = options.projection_size, options.cell_size
+        return State(*(weight.new_zeros(*shape, size) for size in sizes))
 
     def read(
         self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
@@ -212,12 +208,7 @@ class BiLm(nn.Module):
         return [slice(first, first + size) for first in range(0, count, size)]
 
     def _layers(
-        self,
-        group: slice,
-        x: Float[Tensor, "R N P"],
-        rows: Sequence[int],
-        state: State,
-        after: State,
+        self, group: slice, x: Float[Tensor, "R N P"], rows: list[int], state: State, after: State
     ) -> Iterator[Float[Tensor, "R N P"]]:
         """Yield each LSTM layer's output for a group of directions, and write its last state to
         `after`; `rows` is the number of sentences with a token at each step.

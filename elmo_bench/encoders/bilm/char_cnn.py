@@ -114,17 +114,14 @@ def _highest_sum(chars: Int[Tensor, "N C"], table: Float[Tensor, "V K F"]) -> Fl
     """
     taps, rows = table.shape[1], table.detach().flatten(0, 1)
     numbers = chars.unfold(1, taps, 1) * taps + torch.arange(taps)  # "N W K"
-    every = (_sums(part, rows) for part in numbers.split(WORDS))
+    bags = (F.embedding_bag(part.flatten(0, 1), rows, mode="sum") for part in numbers.split(WORDS))
+    every = (sums.unflatten(0, (-1, numbers.shape[1])) for sums in bags)
     if not (table.requires_grad and torch.is_grad_enabled()):
         return torch.cat([sums.amax(1) for sums in every])
     place = torch.cat([sums.max(1).indices for sums in every])  # argmax is slower
     ids = chars.long()
     parts = [table[:, tap].gather(0, ids.gather(1, place + tap)) for tap in range(taps)]
     return torch.stack(parts).sum(0)
-
-
-def _sums(rows: Int[Tensor, "N W K"], table: Float[Tensor, "_ F"]) -> Float[Tensor, "N W F"]:
-    return F.embedding_bag(rows.flatten(0, 1), table, mode="sum").unflatten(0, rows.shape[:2])
 
 
 class WordCache:
@@ -160,7 +157,5 @@ class WordCache:
                 rows = sorted(new.values(), key=lambda row: lengths[row])
                 vectors = [self.cnn(part) for part in chars[rows].split(CACHE_BATCH)]
                 self.vectors = torch.cat([self.vectors, *vectors])
-                self.numbers |= {
-                    keys[row]: number for number, row in enumerate(rows, len(self.numbers))
-                }
+                self.numbers |= {keys[row]: n for n, row in enumerate(rows, len(self.numbers))}
             return self.vectors[torch.tensor([self.numbers[key] for key in keys])]

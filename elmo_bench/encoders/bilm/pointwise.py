@@ -27,17 +27,14 @@ log = logging.getLogger(__name__)
 
 def _load() -> Any:
     """Return the library; None if it was not built, is of another version or of another machine."""
-    found = find_spec(f"{__package__}._pointwise")
-    if found is None:
-        return None
+    found: Any = find_spec(f"{__package__}._pointwise")
     try:
-        library = ctypes.CDLL(found.origin)
+        library = ctypes.CDLL(found.origin)  # None, if it was not built, has no origin
         if library.elmo_native_version() != VERSION:
             return None
     except (AttributeError, OSError):
         return None
-    size, flag = ctypes.c_int64, ctypes.c_int
-    arrays = ctypes.POINTER(ctypes.c_void_p)
+    size, flag, arrays = ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p)
     library.elmo_step.argtypes = (size, size, arrays, ctypes.c_float, flag, flag, size)
     return library
 
@@ -135,8 +132,7 @@ def _kernels(device: torch.device) -> Callable[..., None] | None:
         from .triton_kernels import step  # importing Triton is slow, so only a GPU pays for it
 
         gates, cell = torch.zeros(1, 1, 4, device=device), torch.zeros(1, 1, 1, device=device)
-        tensors = gates, gates, cell, None, cell, cell.clone()
-        step(tensors, 1.0, False)
+        step((gates, gates, cell, None, cell, cell.clone()), 1.0, False)
     except Exception as error:
         log.warning("the biLM runs more slowly, without its Triton kernels: %s", error)
         return None

@@ -50,17 +50,12 @@ class Order:
         start, size = sentences[row] * width, length[sentences[row]]
         places = [start + (size - 1 - step if back else step) for back in from_end]
         self.rows: list[int] = steps.sum(1).tolist()  # number of sentences at each step
-        self.sentences, self.places, self.unsorted = (
-            _on(device, numbers) for numbers in (sentences, np.stack(places), np.argsort(sentences))
-        )
+        tensors = [*map(torch.from_numpy, (sentences, np.stack(places), np.argsort(sentences)))]
+        if device.type == "cuda":  # copying then waits for nothing
+            tensors = [tensor.pin_memory() for tensor in tensors]
+        there = (tensor.to(device, non_blocking=True) for tensor in tensors)
+        self.sentences, self.places, self.unsorted = there
         self.sides = torch.arange(len(from_end), device=device)[:, None]
-
-
-def _on(device: torch.device, numbers: np.ndarray) -> Tensor:
-    """Copy numbers to a device, without waiting for it."""
-    tensor = torch.from_numpy(numbers)
-    tensor = tensor.pin_memory() if device.type == "cuda" else tensor
-    return tensor.to(device, non_blocking=True)
 
 
 class PackedLinear(nn.Module):
@@ -137,9 +132,8 @@ def stack(parameters: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
     b with the forget bias "R G", W_h "R G P", W_p "R P Z".
     """
     kinds = ([parameter.detach() for parameter in parameters[kind::3]] for kind in range(3))
-    weight, bias, projection = (  # one direction is not copied
-        torch.stack(kind) if len(kind) > 1 else kind[0][None] for kind in kinds
-    )
+    # One direction is not copied.
+    weight, bias, projection = (torch.stack(k) if len(k) > 1 else k[0][None] for k in kinds)
     bias, size = bias.clone(), projection.shape[1]
     bias.chunk(4, -1)[2].add_(FORGET_BIAS)
     from_input, from_state = weight.to(dtype).split([weight.shape[2] - size, size], 2)

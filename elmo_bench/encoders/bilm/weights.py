@@ -6,7 +6,7 @@ orders are in `_hdf5_layout`.
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from elmo_bench.files import File, atomic, one_of
 
-from ..tensors import Shape, check_finite, check_shapes, read_tensors
+from ..tensors import Shapes, check_finite, check_shapes, read_tensors
 from .bilm import BiLm
 from .options import DIRECTIONS, IN_ORDER, Direction, Options
 
@@ -31,10 +31,7 @@ Turn = Callable[[np.ndarray], np.ndarray]
 # How an array of the HDF5 file, whose first axis is the input, becomes ours, and back.
 TRANSPOSED: tuple[Turn, Turn] = (np.transpose, np.transpose)
 # (1, width, char_dim, filters) <-> (filters, char_dim, width)
-FILTERS: tuple[Turn, Turn] = (
-    lambda x: x[0].transpose(2, 1, 0),
-    lambda x: x.transpose(2, 1, 0)[None],
-)
+FILTERS: tuple[Turn, Turn] = (lambda x: x[0].T, lambda x: x.T[None])
 # The file has no row for id 0, "no token".
 PADDED: tuple[Turn, Turn] = (lambda x: np.pad(x, ((1, 0), (0, 0))), lambda x: x[1:])
 
@@ -57,9 +54,7 @@ def in_folder(path: str | Path | None, kind: str) -> str | None:
     if not folder.is_dir():
         raise FileNotFoundError(f"encoder.dir={path}: no such folder")
     suffixes = (".json",) if kind == "options" else (".safetensors", ".hdf5", ".h5")
-    files = sorted(
-        file for file in folder.iterdir() if file.stem.endswith(kind) and file.suffix in suffixes
-    )
+    files = sorted(f for f in folder.iterdir() if f.stem.endswith(kind) and f.suffix in suffixes)
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise ValueError(f"encoder.dir={path} has {names}: choose one with encoder.{kind}=FILE")
@@ -86,9 +81,8 @@ def load(
     whole = Options.read(path)
     names = whole.directions if directions is None else tuple(directions)
     if not {*names} <= {*whole.directions}:
-        raise ValueError(
-            f"encoder.directions={[*names]}, but the biLM of {path} has only {[*whole.directions]}"
-        )
+        said = f"encoder.directions={[*names]}, but the biLM of {path} has only"
+        raise ValueError(f"{said} {[*whole.directions]}")
     with torch.device("meta"):  # parameters have only shapes, and need no memory
         frame = BiLm(whole)
     if (count := sum(x.numel() for x in frame.parameters())) > MAX_PARAMETERS:
@@ -126,9 +120,7 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
     settings of training.
     """
     weights = Path(weights)
-    stored = {
-        name: x.detach().cpu().to(dtype).contiguous() for name, x in bilm.state_dict().items()
-    }
+    stored = {name: x.cpu().to(dtype).contiguous() for name, x in bilm.state_dict().items()}
     check_finite(weights, stored)
     weights.parent.mkdir(parents=True, exist_ok=True)
     options, same = weights.parent / "options.json", False
@@ -156,22 +148,16 @@ def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
     except Exception as error:  # a damaged file causes many types of errors
         if str(error).startswith(f"{path}"):
             raise
-        raise ValueError(
-            f"{path}: not an HDF5 file, or damaged: {type(error).__name__}: {error}"
-        ) from error
+        kind = type(error).__name__
+        raise ValueError(f"{path}: not an HDF5 file, or damaged: {kind}: {error}") from error
 
 
-def _read_hdf5(
-    path: Path, file: h5py.File, options: Options, shapes: Mapping[str, Shape]
-) -> dict[str, Tensor]:
+def _read_hdf5(path: Path, file: h5py.File, options: Options, shapes: Shapes) -> dict[str, Tensor]:
     stored, layout = dict[str, h5py.Dataset](), _hdf5_layout(options)
-    file.visititems(
-        lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {})
-    )
-    expected = {
-        theirs: back(np.broadcast_to(np.float32(0), shapes[ours])).shape
-        for theirs, (ours, (_, back)) in layout.items()
-    }
+    file.visititems(lambda n, x: stored.update({n: x} if isinstance(x, h5py.Dataset) else {}))
+    expected = {}
+    for theirs, (ours, (_, back)) in layout.items():
+        expected[theirs] = back(np.broadcast_to(np.float32(0), shapes[ours])).shape
     check_shapes(path, {name: each.shape for name, each in stored.items()}, expected, ASKING)
     tensors = {}
     for theirs, (ours, (turn, _)) in layout.items():

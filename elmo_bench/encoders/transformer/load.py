@@ -19,18 +19,14 @@ from elmo_bench.files import read_json
 from ..lora import merge_adapter
 from ..tensors import check_finite
 
-MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
+MOST = 4096  # layers; a config.json with more would fill the memory with modules
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
 transformers.utils.logging.set_verbosity_error()  # no lists of unused heads
 transformers.utils.logging.disable_progress_bar()
 
 
 def load(
-    model: str,
-    revision: str | None,
-    dtype: torch.dtype,
-    pretrained: bool,
-    adapter: str | Path | None = None,
+    model: str, revision: Any, dtype: torch.dtype, pretrained: bool, adapter: str | Path | None
 ) -> tuple[Any, Any]:
     """Return the tokenizer and the model, without a pooler; for an encoder-decoder, its encoder.
 
@@ -88,10 +84,8 @@ def _config(source: Path, where: dict[str, Any]) -> Any:
         )
     if not hasattr(config, "vocab_size"):
         raise ValueError(f"its type is {config.model_type}")
-    if (layers := getattr(config, "num_hidden_layers", 0)) > MAX_LAYERS:
-        raise ValueError(
-            f"its config.json has {layers} layers, but at most {MAX_LAYERS:,} are possible"
-        )
+    if (count := getattr(config, "num_hidden_layers", 0)) > MOST:
+        raise ValueError(f"its config.json has {count} layers, but at most {MOST:,} are possible")
     return config
 
 
@@ -140,24 +134,19 @@ def naming(model: Any) -> Iterator[None]:
     """Re-raise exceptions in terms of `encoder.model`."""
     try:
         yield
-    except (KeyboardInterrupt, SystemExit):
-        raise
     except BaseException as error:  # panics of tokenizers (Rust) are BaseExceptions
-        said = f"{error}".strip() or type(error).__name__
-        if said.startswith("encoder.") or isinstance(error, ImportError):
+        said, name = f"{error}".strip() or type(error).__name__, f"encoder.model={model}"
+        passes = isinstance(error, KeyboardInterrupt | SystemExit | ImportError)
+        if passes or said.startswith("encoder."):
             raise
         if "trust_remote_code" in said:
-            said = (
-                "it requires remote code, which is never run: choose a model whose architecture is "
-                "part of transformers"
-            )
+            said = "it requires remote code, which is never run: choose a model whose architecture "
+            said += "is part of transformers"
         if not isinstance(error, OSError):
-            raise ValueError(
-                f"encoder.model={model} cannot be used as a text encoder: {said}"
-            ) from error
+            raise ValueError(f"{name} cannot be used as a text encoder: {said}") from error
         raise OSError(
-            f"encoder.model={model} cannot be loaded: there is no such folder or, on the hub, no "
-            "such model, or it requires a login, or the hub cannot be reached, or a file is "
-            "missing or damaged; weights must be safetensors, since pytorch_model.bin can run "
-            f"code: save the model with save_pretrained. {said}"
+            f"{name} cannot be loaded: there is no such folder or, on the hub, no such model, or "
+            "it requires a login, or the hub cannot be reached, or a file is missing or damaged; "
+            "weights must be safetensors, since pytorch_model.bin can run code: save the model "
+            f"with save_pretrained. {said}"
         ) from error

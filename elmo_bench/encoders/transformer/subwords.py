@@ -30,11 +30,6 @@ class Entries(NamedTuple):
     ids: Int[np.ndarray, " P"]
     shares: Float[np.ndarray, " P"]  # weight of a piece in its word's vector
 
-    def plus(self, other: "Entries") -> "Entries":
-        """Return these entries and others, whose numbers go on."""
-        moved = other._replace(starts=other.starts + len(self.ids))
-        return Entries(*map(np.concatenate, zip(self, moved, strict=True)))
-
 
 class Subwords:
     """Splits texts into the pieces of a fast tokenizer of transformers.
@@ -47,8 +42,7 @@ class Subwords:
         # `marks`: the special tokens in the place of each of MARKS
         self.tokenizer, self.pooling = tokenizer, pooling
         spaces = tokenizer.convert_tokens_to_ids([*SPACES])
-        unknown = tokenizer.unk_token_id
-        self._spaces = [n for n in spaces if isinstance(n, int) and n != unknown]
+        self._spaces = [n for n in spaces if isinstance(n, int) and n != tokenizer.unk_token_id]
         made = self._made(chain.from_iterable(marks), [*map(len, marks)])
         self._marks = made._replace(shares=np.zeros_like(made.shares))
 
@@ -58,7 +52,9 @@ class Subwords:
         places, text = np.flatnonzero(numbers < 0), np.cumsum(numbers >= 0)
         parts = np.split(places, 1 + np.flatnonzero(np.diff(text[places])))
         numbers[places] = len(MARKS) + np.arange(len(places))
-        return numbers, self._marks.plus(self._words([[words[k] for k in part] for part in parts]))
+        own = self._words([[words[k] for k in part] for part in parts])
+        own = own._replace(starts=own.starts + len(self._marks.ids))
+        return numbers, Entries(*map(np.concatenate, zip(self._marks, own, strict=True)))
 
     def _words(self, texts: Sequence[Sequence[str]]) -> Entries:
         """Return an entry for each word of these texts."""

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from elmo_bench.files import Count, one_of
 from elmo_bench.text import Sentences
 
-from ..encode import batches
+from ..encode import Chosen, batches
 from .windows import Pieces, Windows, special_tokens
 
 Pooling = Literal["first", "last", "mean"]
@@ -87,7 +87,12 @@ class Transformer(nn.Module):
                 f"encoder.adapter={adapter} belongs to pretrained weights, but encoder.pretrained="
                 "false: leave one of them out"
             )
-        load, naming = _loader()
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a data loader forks its workers
+        try:
+            from .load import load, naming
+        except ImportError as error:
+            said = "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
+            raise ImportError(said) from error
         for key, name, kind in (("pooling", pooling, Pooling), ("dtype", dtype, Dtype)):
             if name is not None:
                 one_of(f"encoder.{key}", name, get_args(kind))
@@ -146,9 +151,7 @@ class Transformer(nn.Module):
     def fingerprint(self) -> str:
         """Return a sha256 of weights, config, tokenizer and all settings that affect the layers."""
         sha256 = hashlib.sha256()
-        config = {
-            key: value for key, value in self.model.config.to_dict().items() if key not in VOLATILE
-        }
+        config = {key: x for key, x in self.model.config.to_dict().items() if key not in VOLATILE}
         # True: the top layer is after a final norm, if there is one.
         settings = [self.pooling, self.window, True, self.model.config._attn_implementation]
         read = " ".join(self.windows.prompt), self.windows.repeat
@@ -180,9 +183,7 @@ class Transformer(nn.Module):
         """Return the subwords of a batch, in the windows that the model will read."""
         return self.windows.split(sentences)
 
-    def forward(
-        self, inputs: Pieces, layers: Sequence[int] | None = None
-    ) -> Float[Tensor, "L B T D"]:
+    def forward(self, inputs: Pieces, layers: Chosen = None) -> Float[Tensor, "L B T D"]:
         """Return the requested layers, in that order, or all of them, in the model's dtype."""
         chosen = range(self.num_layers) if layers is None else layers
         weight = next(self.model.parameters())
@@ -231,27 +232,13 @@ class Transformer(nn.Module):
                 yield [*alike]
 
 
-def _loader() -> tuple[Any, Any]:
-    """Import what reads models, and with it transformers."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # a loader of data forks its workers
-    try:
-        from .load import load, naming
-    except ImportError as error:
-        raise ImportError(
-            "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
-        ) from error
-    return load, naming
-
-
 def hidden_states(
     model: Any, ids: Tensor, mask: Tensor | None = None, kinds: Tensor | None = None
 ) -> Sequence[Tensor]:
     """Return all layers of a model, from the embeddings up; `kinds` are token types."""
+    how = {"output_hidden_states": True, "return_dict": True}
     more = {} if kinds is None else {"token_type_ids": kinds}
-    states: Sequence[Tensor] = model(
-        input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True, **more
-    ).hidden_states
-    return states
+    return model(input_ids=ids, attention_mask=mask, **how, **more).hidden_states
 
 
 def four_pieces(model: Any) -> Tensor:
@@ -268,10 +255,7 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
     model without a vector for each subword.
     """
     done: list[nn.Module] = []
-    hooks = [
-        module.register_forward_hook(lambda module, *_: done.append(module))
-        for module in model.modules()
-    ]
+    hooks = [m.register_forward_hook(lambda m, *_: done.append(m)) for m in model.modules()]
     layers = hidden_states(model, four_pieces(model)) or ()
     for handle in hooks:
         handle.remove()

@@ -25,12 +25,8 @@ from .subwords import AFTER, BEFORE, MARKS, Subwords, ragged
 # Of all windows: the sentence, and the window's number there; which pieces it has, in three parts:
 # what is in each window of its sentence, a part of what slides, and special tokens; the range of
 # its pieces whose vectors count; the weight of its summary in that of the sentence.
-WINDOW = np.dtype(
-    [
-        *(("row", int), ("number", int), ("starts", int, 3), ("counts", int, 3)),
-        *(("low", int), ("high", int), ("summary", np.float32)),
-    ]
-)
+PARTS = [("row", int), ("number", int), ("starts", int, 3), ("counts", int, 3)]
+WINDOW = np.dtype([*PARTS, ("low", int), ("high", int), ("summary", np.float32)])
 
 
 class Pieces(NamedTuple):
@@ -86,9 +82,8 @@ class Windows:
         self.special, self.size, self.pad, self.left_only = special, size, pad, left_only
         self.sums_up_first, self.repeat = sums_up_first, repeat
         self.prompt = [word for word in prompt.split(" ") if word]
-        self.subwords = Subwords(
-            tokenizer, pooling, [special.before, [], special.between, special.after]
-        )
+        marks = special.before, (), special.between, special.after
+        self.subwords = Subwords(tokenizer, pooling, marks)
         self._room = size - len(special.before) - len(special.after)
         numbers, entries = self.subwords([BEFORE, *self.prompt])
         if (count := entries.counts[numbers[1:]].sum()) > self._room // 2:
