@@ -89,17 +89,11 @@ def data(
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
     """Build the vocabulary from the training words and all words that have a pretrained vector."""
-    seen = {
-        word for split in data.examples for sentence in data.sentences(split) for word in sentence
-    }
-    word_vectors = read_word_vectors(cfg, seen)
-    built = Vocab.build(
-        data.sentences("train"),
-        data.labels,
-        min_count=cfg.vocab.min_count,
-        keep=word_vectors,
-        lowercase=cfg.vocab.lowercase if word_vectors else True,
-    )
+    sentences = (each for split in data.examples for each in data.sentences(split))
+    word_vectors = read_word_vectors(cfg, {word for each in sentences for word in each})
+    words, count = data.sentences("train"), cfg.vocab.min_count
+    lower = cfg.vocab.lowercase if word_vectors else True
+    built = Vocab.build(words, data.labels, min_count=count, keep=word_vectors, lowercase=lower)
     return built, word_vectors
 
 
@@ -157,13 +151,9 @@ def store(
     if cfg.store.mode == "memory":
         elmo.memory = LayerMemory(*of_what, device, **how)
         return elmo.memory
-    return build_store(
-        *of_what,
-        Path(cfg.cache_dir, "layers").expanduser(),
-        **how,
-        keep=is_pretrained(cfg.encoder),  # no other run has the same random weights
-        device=device,
-    )
+    folder = Path(cfg.cache_dir, "layers").expanduser()
+    keep = is_pretrained(cfg.encoder)  # no other run has the same random weights
+    return build_store(*of_what, folder, **how, keep=keep, device=device)
 
 
 def max_bytes(cfg: DictConfig) -> float:

@@ -30,19 +30,11 @@ from .types import arguments, misfits, shown
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
 SLOW = ("pytorch_lightning.",)  # to import; it checks its settings itself
 # Arguments of Lightning's Trainer that have a setting of their own.
-OWN_SETTINGS = {
-    "callbacks": "task.callbacks",
-    "logger": "logger",
-    "default_root_dir": "outputs_dir",
-}
+OWN_SETTING = {"callbacks": "task.callbacks", "logger": "logger", "default_root_dir": "outputs_dir"}
 # A task's defaults of settings: only these settings read them, by reference.
-DEFAULTS = {
-    **{
-        f"task.{key}": f"fit.{key}"
-        for key in ("batch_size", "batch_scores", "max_epochs", "patience")
-    },
-    **{f"task.elmo.{key}": f"elmo.{key}" for key in ("at", "l2", "dropout", "norm")},
-}
+OF_FIT = ("batch_size", "batch_scores", "max_epochs", "patience")
+DEFAULTS = {f"task.{key}": f"fit.{key}" for key in OF_FIT}
+DEFAULTS |= {f"task.elmo.{key}": f"elmo.{key}" for key in ("at", "l2", "dropout", "norm")}
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 # Settings that are not arguments.
 ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",), "job": ("name",)}
@@ -127,11 +119,10 @@ def faults(cfg: DictConfig) -> list[str]:
     job, given = str(OmegaConf.select(cfg, "job.name")), overridden(cfg)
     section = JOBS.get(job, Run)
     missing = [key for key, value in leaves(raw) if value == MISSING and key in keys(section)]
-    found = [Fault(key, MISSING, "missing") for key in missing] + [
-        fault
-        for fault in _of_section(section, resolved)  # a user's job has settings of its own
-        if job in JOBS or fault.kind != "extra_forbidden" or "." in fault.key
-    ]
+    found = [Fault(key, MISSING, "missing") for key in missing]
+    for fault in _of_section(section, resolved):  # a user's job has settings of its own
+        if job in JOBS or fault.kind != "extra_forbidden" or "." in fault.key:
+            found.append(fault)
     if not (wrong := wrong + _in_words(found, raw, given)):  # classes are slow to import
         parts = {key.partition(".")[0] for key in given} if job in WITHOUT_A_MODEL else resolved
         classes = {part: node for part, node in resolved.items() if part in parts}
@@ -336,7 +327,7 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])
         yield f"trainer.max_epochs={epochs} repeats a setting: write fit.max_epochs={epochs}"
-    for key, ours in OWN_SETTINGS.items():
+    for key, ours in OWN_SETTING.items():
         if config["trainer"].get(key) is not None:
             yield f"trainer.{key} would not be read: set {ours}"
     if {"budget", "seeds"} & {*config} and not config.get("tune"):

@@ -59,11 +59,9 @@ def describe(
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in (*MODEL, "data")}
     config["data"]["option"] = inputs.choices(cfg).get("data", cfg.data.name)
-    config["encoder"] = {  # conf/ determines its class and what is downloaded
-        key: value
-        for key, value in config["encoder"].items()
-        if key not in ("_target_", "defaults") and not isinstance(value, dict)
-    }
+    # conf/ determines an encoder's class and what is downloaded.
+    plain = {k: v for k, v in config["encoder"].items() if not isinstance(v, dict)}
+    config["encoder"] = {k: v for k, v in plain.items() if k not in ("_target_", "defaults")}
     if vectors:
         config["embed"]["word_dim"] = len(next(iter(vectors.values())))
         below = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]

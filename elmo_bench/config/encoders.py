@@ -12,8 +12,6 @@ from elmo_bench.files.download import check_online
 from .inputs import instantiate, located, made
 from .types import arguments
 
-ABOUT = ("name", "dir")  # settings of an encoder that our constructors do not take
-
 
 def encoder(cfg: DictConfig) -> Any:
     """Build the encoder of a job that has no task.
@@ -40,7 +38,7 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
         check_online(f"encoder.model={model}")
     if isinstance(vectors := settings.get("vectors"), str):
         settings["vectors"] = located(vectors, cfg)
-    unread = {*ABOUT} - {*arguments(settings["_target_"])}  # a user's class may have a `dir`
+    unread = {"name", "dir"} - {*arguments(settings["_target_"])}  # which a user's class may have
     built = instantiate({key: value for key, value in settings.items() if key not in unread})
     if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
         raise ValueError(

@@ -11,12 +11,7 @@ import torch
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, ListConfig
 from pytorch_lightning.accelerators import CPUAccelerator
-from pytorch_lightning.callbacks import (
-    Callback,
-    EarlyStopping,
-    LearningRateMonitor,
-    ModelCheckpoint,
-)
+from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
 from pytorch_lightning.plugins.environments import SLURMEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
@@ -28,6 +23,7 @@ from elmo_bench.training.resume import AtomicCheckpoints
 from .inputs import instantiate
 
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
+ADVICE = "use trainer=auto to use the available devices"
 
 
 def device(cfg: DictConfig) -> str:
@@ -39,10 +35,7 @@ def device(cfg: DictConfig) -> str:
     if asked == "cpu" or (asked == "auto" and not torch.cuda.is_available()):
         return "cpu"
     if not torch.cuda.is_available():
-        raise ValueError(
-            f"trainer.accelerator={asked}, but torch finds no GPU; use trainer=auto to use the "
-            "available devices"
-        )
+        raise ValueError(f"trainer.accelerator={asked}, but torch finds no GPU; {ADVICE}")
     chosen = cfg.trainer.devices
     return f"cuda:{chosen[0]}" if isinstance(chosen, ListConfig) else "cuda"
 
@@ -62,26 +55,20 @@ def workers(cfg: DictConfig) -> int:
     return min(WORKERS, max(0, share - 1))
 
 
-def callbacks(cfg: DictConfig) -> list[Callback]:
+def callbacks(cfg: DictConfig) -> list[pl.Callback]:
     """Build the callbacks for the best epoch, early stopping and learning rates."""
-    monitor = f"dev/{cfg.task.monitor}"
+    best: dict[str, Any] = {"monitor": f"dev/{cfg.task.monitor}", "mode": "max"}
     goal = 0.9999 if "overfit" in cfg.fit else None  # 100 %, up to rounding
+    stop: dict[str, Any] = {"patience": cfg.fit.patience, "stopping_threshold": goal}
+    stop["check_on_train_epoch_end"] = False  # trainer.max_steps may end an epoch before dev
     return [
-        ModelCheckpoint(
-            cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False
-        ),
-        EarlyStopping(
-            monitor,
-            mode="max",
-            patience=cfg.fit.patience,
-            stopping_threshold=goal,
-            check_on_train_epoch_end=False,  # trainer.max_steps may end an epoch before dev
-        ),
+        ModelCheckpoint(cfg.run_dir, "best", **best, enable_version_counter=False),
+        EarlyStopping(**best, **stop),
         *([LearningRateMonitor("step")] if cfg.get("logger") else []),
     ]
 
 
-def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
+def trainer(cfg: DictConfig, callbacks: Sequence[pl.Callback] = ()) -> pl.Trainer:
     """Build the Trainer with the chosen loggers, these callbacks and those of the task.
 
     Raises ValueError for devices that this machine does not have, and ImportError for a logger that
@@ -103,10 +90,8 @@ def trainer(cfg: DictConfig, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
     except InstantiationException as error:  # an argument that it does not have
         raise ValueError(f"trainer: {error.__cause__ or error}") from error
     except MisconfigurationException as error:
-        raise ValueError(
-            f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices={cfg.trainer.devices}: "
-            f"{error}; use trainer=auto to use the available devices"
-        ) from error
+        said = f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices="
+        raise ValueError(f"{said}{cfg.trainer.devices}: {error}; {ADVICE}") from error
     if isinstance(built.strategy, DDPStrategy) and cfg.finetune.name != "none":
         # Unmixed layers of an encoder have no gradients.
         built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)

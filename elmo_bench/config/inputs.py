@@ -59,20 +59,13 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     return _present(paths)
 
 
-def by_split(files: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the corpus among the `files` of a run, by split."""
-    return {split: files[f"data.{split}"] for split in SPLITS if f"data.{split}" in files}
-
-
 def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     """Return the files of an encoder; missing files are downloaded."""
     is_pretrained = cfg.encoder.get("pretrained", True)
     chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
     named = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
     # Of a user's encoder they may be something else.
-    paths: dict[str, Any] = {
-        key: path for key, path in named.items() if isinstance(path, str | Path)
-    }
+    paths: dict[str, Any] = {k: v for k, v in named.items() if isinstance(v, str | Path)}
     if isinstance(vectors := paths.get("encoder.vectors"), str):
         paths["encoder.vectors"] = located(vectors, cfg)
     if not cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench."):
@@ -173,9 +166,8 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
         own = [table[rows.get(word, 0)] for rows, table in parts]
         return np.concatenate([x / (np.linalg.norm(x) or 1) if unit else x for x in own])
 
-    return {
-        word: vector(word) for word in dict.fromkeys(word for rows, _ in parts for word in rows)
-    }
+    found = dict.fromkeys(word for rows, _ in parts for word in rows)
+    return {word: vector(word) for word in found}
 
 
 def is_lower(words: Iterable[str]) -> bool:

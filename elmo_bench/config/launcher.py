@@ -161,8 +161,7 @@ class ProcessLauncher(Launcher):
                 self._folder().rmdir()
         for line in dry_run.lines(configs):
             log.info(line)
-        runs = counted_noun(len(configs), "run")
-        log.info("%s: the settings are valid; nothing was run.", runs)
+        log.info("%s: the settings are valid; nothing was run.", counted_noun(len(configs), "run"))
         if self.later:
             log.info("%d runs with the settings that dev selects would follow.", self.later)
         sys.exit()
@@ -240,13 +239,11 @@ class ProcessLauncher(Launcher):
         dealt = itertools.cycle(ours)
         return [",".join(itertools.islice(dealt, size)) or None for _ in range(self.n_jobs)]
 
-    def _start(
-        self, number: int, gpus: str | None, modules: Sequence[str] | None
-    ) -> BaseProcess | None:
+    def _start(self, job: int, gpus: str | None, modules: list[str] | None) -> BaseProcess | None:
         """Start a run in its folder, new or of a killed run; None if that fails."""
-        outcome = self.outcomes[number]
+        outcome = self.outcomes[job]
         try:
-            folder = outcome.folder = outcome.folder or self._new_folder(number)
+            folder = outcome.folder = outcome.folder or self._new_folder(job)
             (folder / "error.txt").unlink(missing_ok=True)
             output = folder / "output.txt" if self.n_jobs > 1 else None
             command, environment = self.command(outcome.overrides, folder), self.environment(gpus)

@@ -9,18 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, create_model
 
-from elmo_bench.files import (
-    Count,
-    Dropout,
-    File,
-    Folder,
-    NotNegative,
-    Positive,
-    Probability,
-    Seed,
-    Share,
-    Text,
-)
+from elmo_bench.files import Count, Dropout, File, Folder, NotNegative, Positive, Seed, Share, Text
 
 Natural = Annotated[int, Ge(0)]
 Places = Annotated[list[Literal["input", "output"]], MinLen(1)]
@@ -51,7 +40,7 @@ class Section(BaseModel):
 
 class Optimizer(Section):
     lr: Positive
-    rho: Probability | None = None
+    rho: Annotated[float, Ge(0), Le(1)] | None = None
     eps: Positive | None = None
     betas: Betas | None = None
     weight_decay: NotNegative | None = None
@@ -293,12 +282,12 @@ class BiLmOptimizer(Section):
 
 def run(**hints: Any) -> type[Run]:
     """Return a job's settings: these and all jobs'; one that may be null may be absent."""
-    fields: Any = {
-        name: (hint, None if type(None) in get_args(hint) else ...) for name, hint in hints.items()
-    }
+    fields: Any = {k: (v, None if type(None) in get_args(v) else ...) for k, v in hints.items()}
     return create_model("Job", __base__=Run, **fields)
 
 
+PRETRAIN = {"pretrain": Pretraining, "bilm": dict, "bilm_optimizer": BiLmOptimizer}
+REPORT = get_type_hints(Table, include_extras=True) | {"tables": dict[str, Table] | None}
 JOBS: dict[str, type[Run]] = {
     "archive": run(runs=Files, output=File),
     "cache": run(clear=Text | list[Text]),
@@ -308,21 +297,9 @@ JOBS: dict[str, type[Run]] = {
     "ontonotes": run(ldc=Folder, skeletons=Folder, out=Folder),
     "perplexity": run(input=File),
     "predict": run(checkpoint=File, input=File, output=File),
-    "pretrain": run(
-        run_dir=Folder,
-        out=Folder,
-        pretrain=Pretraining,
-        bilm=dict,
-        bilm_optimizer=BiLmOptimizer,
-        text=TrainingText,
-    ),
+    "pretrain": run(run_dir=Folder, text=TrainingText, out=Folder, **PRETRAIN),
     "probe": run(probe=Probes),
-    "report": run(
-        **get_type_hints(Table, include_extras=True),
-        tables=dict[str, Table] | None,
-        title=Text | None,
-        output=Files | None,
-    ),
+    "report": run(**REPORT, title=Text | None, output=Files | None),
     "score": run(gold=File, predicted=File),
     "train": run(run_dir=Folder, out=Folder | None),  # job=card has `out`
 }

@@ -30,8 +30,7 @@ def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
     """Return a function of a task's module; raises ValueError if it lacks this function."""
     if not hasattr(task, name):
         raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
-    function: Callable[..., Any] = getattr(task, name)
-    return function
+    return getattr(task, name)
 
 
 def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:

@@ -33,10 +33,8 @@ class Side(NamedTuple):
 
     def trial(self, number: int) -> list[str]:
         """Return the overrides of a draw; a value depends on its key and the number only."""
-        return [
-            *self.overrides,
-            *(f"{key}={value(space, f'{key} {number}')}" for key, space in self.space.items()),
-        ]
+        drawn = [f"{key}={value(one, f'{key} {number}')}" for key, one in self.space.items()]
+        return [*self.overrides, *drawn]
 
 
 class Tuner(BasicSweeper):
@@ -84,18 +82,11 @@ class Tuner(BasicSweeper):
             raise ValueError(f"{overrides['seed'].input_line}, {said}")
         sides = {key: each for key, each in overrides.items() if not each.is_interval_sweep()}
         drawn = {key for config in self._configs(sides) for key in self._space(config)}
-        sides = {
-            key: each
-            for key, each in sides.items()
-            if not (each.is_sweep_override() and key in drawn)
-        }
+        sides = {k: v for k, v in sides.items() if not (v.is_sweep_override() and k in drawn)}
         own = {key: each for key, each in overrides.items() if key not in sides}
         # In the settings of the runs, where a report looks for the space or the fixed value.
-        recorded = [
-            f"++tune.{key}={quoted(each.get_value_string())}"
-            for key, each in overrides.items()
-            if key in drawn or key in own
-        ]
+        spaces = {key: each for key, each in overrides.items() if key in drawn or key in own}
+        recorded = [f"++tune.{k}={quoted(v.get_value_string())}" for k, v in spaces.items()]
         named = list[Side]()
         for combination, config in zip(self._split(sides), self._configs(sides), strict=True):
             space = self._space(config)
@@ -156,11 +147,8 @@ def value(space: Override, draw: str) -> str:
 
 def best(side: Side, trials: Sequence[JobReturn]) -> int:
     """Return the number of the draw with the best score on dev, and log it."""
-    scores = {
-        number: each.return_value
-        for number, each in enumerate(trials)
-        if each.status == JobStatus.COMPLETED and each.return_value is not None
-    }
+    done = {n: each for n, each in enumerate(trials) if each.status == JobStatus.COMPLETED}
+    scores = {n: each.return_value for n, each in done.items() if each.return_value is not None}
     if not scores:
         said = f"none of its {len(trials)} draws has a score on dev; their error.txt says why"
         raise ValueError(f"{' '.join(side.overrides)}: {said}")

@@ -30,12 +30,11 @@ def arguments(target: str) -> dict[str, Any]:
         signature = inspect.signature(called, eval_str=True)
     except NameError:  # hints only for type checkers
         signature, is_exact = inspect.signature(called), False
-    return {
-        "**" if each.kind is each.VAR_KEYWORD else each.name: each.annotation
-        if is_exact and each.annotation is not each.empty
-        else Any
-        for each in signature.parameters.values()
-    }
+    known: dict[str, Any] = {}
+    for each in signature.parameters.values():
+        name = "**" if each.kind is each.VAR_KEYWORD else each.name
+        known[name] = each.annotation if is_exact and each.annotation is not each.empty else Any
+    return known
 
 
 def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:

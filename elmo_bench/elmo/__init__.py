@@ -1,2 +1,2 @@
 from .elmo import Elmo as Elmo, ElmoVectors as ElmoVectors, Layers as Layers
-from .mix import ScalarMix as ScalarMix
+from .mix import Mask as Mask, ScalarMix as ScalarMix

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 Choice = str | int | Sequence[int]  # "all" | "top" | "uniform" | j | [i, j, ...]
 Norm = Literal["none", "batch", "word"]
+Mask = Bool[Tensor, "B T"]  # true at words
 EPSILON = 1e-12  # as in bilm-tf
 WINDOW = 100  # training batches over which a layer's mean and variance are averaged
 
@@ -59,17 +60,13 @@ class ScalarMix(nn.Module):
         self.weights = nn.Parameter(logits, requires_grad=choice != "uniform")
         self.gamma = nn.Parameter(torch.ones(()))
 
-    def forward(
-        self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, chosen: Float[Tensor, "L B T D"], mask: Mask) -> Float[Tensor, "B T D"]:
         """Mix the layers `self.layers`, given in that order."""
         with torch.autocast(chosen.device.type, enabled=False):  # sums over a batch and over layers
             factors = (self.gamma * self.shares).to(self.weights.dtype)
             return torch.einsum("l,lbtd->btd", factors, self.normed(chosen, mask))
 
-    def normed(
-        self, chosen: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "L B T D"]:
+    def normed(self, chosen: Float[Tensor, "L B T D"], mask: Mask) -> Float[Tensor, "L B T D"]:
         """Return the layers as they are mixed, after normalisation."""
         chosen = chosen.to(self.weights.dtype)
         return chosen if self.norm is None else self.norm(chosen, mask)
@@ -102,9 +99,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(num_layers))
         self.register_buffer("num_batches", torch.zeros(()))
 
-    def forward(
-        self, layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "L B T D"]:
+    def forward(self, layers: Float[Tensor, "L B T D"], mask: Mask) -> Float[Tensor, "L B T D"]:
         mean, variance = self.mean, self.variance
         if self.training or not self.num_batches:
             mean, variance = moments(layers, mask)
@@ -118,7 +113,7 @@ class BatchNorm(nn.Module):
 
 
 def moments(
-    layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
+    layers: Float[Tensor, "L B T D"], mask: Mask
 ) -> tuple[Float[Tensor, " L"], Float[Tensor, " L"]]:
     """Return the mean and variance of each layer over all values of all words, without padding."""
     keep = mask[None, :, :, None].to(layers)
@@ -128,8 +123,6 @@ def moments(
     return mean, variance
 
 
-def norm_each_word(
-    layers: Float[Tensor, "L B T D"], mask: Bool[Tensor, "B T"]
-) -> Float[Tensor, "L B T D"]:
+def norm_each_word(layers: Float[Tensor, "L B T D"], mask: Mask) -> Float[Tensor, "L B T D"]:
     """Normalise each vector by its own mean and standard deviation; `mask` has no effect."""
     return F.layer_norm(layers, layers.shape[-1:], eps=EPSILON)

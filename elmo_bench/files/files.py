@@ -101,11 +101,9 @@ def find_files(folder: str | Path, pattern: str) -> list[Path]:
     return sorted(files)
 
 
-def _log_unread(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # it has just gone
-        log.warning(
-            "%s cannot be read: its files are left out (%s)", error.filename, error.strerror
-        )
+def _log_unread(lost: OSError) -> None:
+    if not isinstance(lost, FileNotFoundError | NotADirectoryError):  # it has just gone
+        log.warning("%s cannot be read: its files are left out (%s)", lost.filename, lost.strerror)
 
 
 def hold(folder: Path) -> int | None:
@@ -204,30 +202,23 @@ def sole(path: str | Path, what: str, *, marks: bool = False) -> Iterator[None]:
 
 
 def check_output(
-    key: str,
-    output: str | Path,
-    inputs: Mapping[str, str | Path | None],
-    is_own: Callable[[Path], bool],
+    key: str, output: str | Path, inputs: Mapping[str, str | None], is_own: Callable[[Path], bool]
 ) -> None:
     """Raise ValueError if `output` is one of the inputs (paths by key) under any name, or a file
     that `is_own` does not recognise; FileNotFoundError if its folder does not exist.
     """
-    path, other = Path(output), "choose another name"
+    path, shown, other = Path(output), f"{key}={output}", "choose another name"
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{key}={output}: no such folder; make it first")
+        raise FileNotFoundError(f"{shown}: no such folder; make it first")
     if path.is_dir():
-        raise ValueError(f"{key}={output} is a folder: give a file name")
+        raise ValueError(f"{shown} is a folder: give a file name")
     if not path.exists():
         return
     for name, given in inputs.items():
         if given and Path(given).exists() and path.samefile(given):
-            raise ValueError(
-                f"{key}={output} is also {name}={given}, which would be overwritten: {other}"
-            )
+            raise ValueError(f"{shown} is also {name}={given}, which would be overwritten: {other}")
     if path.stat().st_size and not is_own(path):
-        raise ValueError(
-            f"{key}={output} exists and was not written by this job: delete it, or {other}"
-        )
+        raise ValueError(f"{shown} exists and was not written by this job: delete it, or {other}")
 
 
 def begins(pattern: str) -> Callable[[Path], bool]:

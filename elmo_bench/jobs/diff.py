@@ -96,44 +96,35 @@ def _counts(run: Run, split: str, metric: str) -> Counts:
 
 
 def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[str]]:
-    """Return the texts of all examples.
-
-    Nothing is downloaded. Raises one of `NOT_HERE` if the corpus or predictions are missing, or
-    are not those of the counts.
+    """Return the texts of all examples; nothing is downloaded. Raises one of `NOT_HERE` if the
+    corpus or predictions are missing, or are not those of the counts.
     """
     from elmo_bench.config.task_format import reader, task_format  # imports torch
 
     for key, run in zip("ab", runs, strict=True):
-        _check_foreign(run, f"{key}={run.folder}")
-    config = _config(cfg, runs[0])
-    path, digest = inputs.corpus(config, [cfg.split])[cfg.split], f"data.{cfg.split}"
+        # It may come from a stranger, so this precedes any import or read from its config.
+        source, task = f"{key}={run.folder}", run.config["task"]
+        trusted.check_plain([task, run.config.get("data"), run.config.get("data_dir")], source)
+        trusted.check_task(task, source)
+    config, split = _config(cfg, runs[0]), cfg.split
+    path, digest = inputs.corpus(config, [split])[split], f"data.{split}"
     if runs[0].inputs.get(digest) not in (None, hash_files({digest: path})[digest]):
         raise ValueError(f"{path} is not the file that a={runs[0].folder} was evaluated on")
-    read_as = "test" if cfg.split == "train" else cfg.split  # only job=evaluate measures train
-    examples = list(reader(config, read_as, cfg.split)(path))
+    read_as = "test" if split == "train" else split  # only job=evaluate measures train
+    examples = list(reader(config, read_as, split)(path))
     numbers = [number_of(texts_of(example)) for example in examples]
     if numbers != counts.sentences.tolist():
         raise ValueError(f"the corpus does not contain the {len(counts.sentences):,} examples")
     answers = [[example.gold for example in examples]]
     for run in runs:
-        file = run.folder / "predictions" / f"{cfg.split}{config.task.suffix}"
+        file = run.folder / "predictions" / f"{split}{config.task.suffix}"
         if not file.is_file():
             raise FileNotFoundError(
-                f"{file} does not exist: run job=evaluate checkpoint=RUN/best.ckpt "
-                f"split={cfg.split} and compare the folder that it writes"
+                f"{file} does not exist: run job=evaluate checkpoint=RUN/best.ckpt split={split} "
+                "and compare the folder that it writes"
             )
         answers.append(list(task_format(config).read_predictions(file, examples)))
     return [*map(_text, examples, zip(*answers, strict=True))]
-
-
-def _check_foreign(run: Run, source: str) -> None:
-    """Raise ValueError unless the run's config names only known tasks, corpora and plain values.
-
-    The run may come from a stranger, so this check precedes any import or read from its config.
-    """
-    config, data = run.config, run.config.get("data") or {}
-    trusted.check_plain([config["task"], data, config.get("data_dir")], source)
-    trusted.check_task(config["task"], source)
 
 
 def _config(cfg: DictConfig, run: Run) -> DictConfig:
@@ -189,7 +180,4 @@ def in_words(answer: Any, words: Sequence[str]) -> list[str]:
             spans = tags_to_spans(tags)
             return [f"{s.label}: {' '.join(words[s.start : s.end + 1])}" for s in spans]
         return [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
-    return [
-        " = ".join(" ".join(words[first : last + 1]) for first, last in cluster)
-        for cluster in answer
-    ]
+    return [" = ".join(" ".join(words[a : b + 1]) for a, b in cluster) for cluster in answer]

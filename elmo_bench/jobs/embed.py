@@ -44,13 +44,8 @@ def embed(cfg: DictConfig) -> None:
     """
     encoder, (num_tokens, digest, index) = check(cfg)
     output = Path(cfg.output)
-    purpose = {
-        "input": digest,
-        "encoder": encoder.fingerprint(),
-        "layers": cfg.layers,
-        "dtype": cfg.dtype,
-        "tf32": cfg.tf32,
-    }
+    purpose = {"input": digest, "encoder": encoder.fingerprint()}
+    purpose |= {key: cfg[key] for key in ("layers", "dtype", "tf32")}
     encoder.to(hardware.device(cfg))
     pieces = partial(_pieces, cfg, encoder, num_tokens)
     with sole(f"{output}.part", f"output={output}"):
@@ -83,12 +78,10 @@ def survey(path: str | Path) -> tuple[int, str, str]:
     return num_tokens, digest.hexdigest(), json.dumps(index)
 
 
-def _pieces(
-    cfg: DictConfig, encoder: Encoder, num_tokens: int, done: int
-) -> Iterator[list[np.ndarray]]:
+def _pieces(cfg: DictConfig, encoder: Encoder, total: int, done: int) -> Iterator[list[np.ndarray]]:
     """Yield the arrays of the sentences from number `done` on, in chunks of the input."""
     with Bars() as progress:
-        bar = progress.add_task("embedding", total=num_tokens)
+        bar = progress.add_task("embedding", total=total)
         sentences = read_sentences(cfg.input)
         progress.update(bar, advance=sum(map(len, islice(sentences, done))))
         for piece in chunks(sentences, 8 * cfg.batch_tokens):

@@ -24,15 +24,11 @@ log = logging.getLogger(__name__)
 ANNOTATIONS = "english/annotations"
 LDC = ("data/files/data", "ontonotes-release-5.0/data/files/data", "data", "")  # where they may be
 # Releases by the ending of their skeletons: folder of a split -> the file that conf/data/ names.
+V5 = ("train", "development", "conll-2012-test")
+V4 = {"train": "train", "development": "dev", "test": "test"}
 RELEASES = {
-    ".gold_skel": {
-        split: f"ontonotes5/{split}.gold_conll"
-        for split in ("train", "development", "conll-2012-test")
-    },
-    ".v4_gold_skel": {
-        split: f"conll2012/{name}.english.v4_gold_conll"
-        for split, name in (("train", "train"), ("development", "dev"), ("test", "test"))
-    },
+    ".gold_skel": {split: f"ontonotes5/{split}.gold_conll" for split in V5},
+    ".v4_gold_skel": {k: f"conll2012/{v}.english.v4_gold_conll" for k, v in V4.items()},
 }
 TRACE, EDITED = "-NONE-", "EDITED"  # the leaves and phrases of the trees that no column has
 NOTHING = [("nullp", "XX")]  # the word and the tag of a tree that has only these

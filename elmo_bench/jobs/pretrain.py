@@ -170,14 +170,10 @@ class _Run:
 
     def _resume(self, saved: dict[str, Any]) -> None:
         before, now = saved["identity"], self.identity
-        if changes := "; ".join(
-            f"{key} was {before.get(key)} and is now {now.get(key)}"
-            for key in sorted(before.keys() | now.keys())
-            if before.get(key) != now.get(key)
-        ):
-            raise ValueError(
-                f"{self.last} belongs to another training: {changes}. Choose another out="
-            )
+        keys = [k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)]
+        if changes := "; ".join(f"{k} was {before.get(k)} and is now {now.get(k)}" for k in keys):
+            said = f"{self.last} belongs to another training: {changes}"
+            raise ValueError(f"{said}. Choose another out=")
         self.trainer.load_state_dict(saved)
         self.trainer.model.source = str(self.last)
         self.best, self.seconds = saved["best"], saved["seconds"]
@@ -201,9 +197,7 @@ def identity(cfg: DictConfig, corpus: Corpus, dev: list[Sequence[str]]) -> dict[
 def write_card(cfg: DictConfig, run: _Run) -> None:
     """Write the model card to `README.md` in `out`: command, text, settings, time, perplexity."""
     trainer, directions = run.trainer, run.trainer.model.directions
-    settings = ", ".join(
-        f"{key} {value}" for key, value in cfg.pretrain.items() if key not in FREE[:2]
-    )
+    settings = ", ".join(f"{k} {v}" for k, v in cfg.pretrain.items() if k not in FREE[:2])
     rows = {
         "command": shlex.join([*COMMAND, *sys.argv[1:]]),
         **describe(trainer),

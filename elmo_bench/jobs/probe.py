@@ -70,8 +70,7 @@ def check(
         sentences[split] = [*islice(probing.read(path), cfg.probe.max_sentences)]
         if not sentences[split]:
             raise ValueError(f"data.files.{split}: {path} has no sentences; give another")
-    names = probing.properties(sentences["train"], sentences["test"])
-    if not names:
+    if not (names := probing.properties(sentences["train"], sentences["test"])):
         raise ValueError(
             f"data.files: {paths['train']} and {paths['test']} share no property to probe; both "
             "must have parts of speech, chunks, entities or senses of predicates"

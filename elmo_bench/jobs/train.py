@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,8 @@ from elmo_bench.runs import (
     write_result,
 )
 from elmo_bench.training import wandb_logger
-from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import EpochLines, is_first
-from elmo_bench.training.module import LossError, TaskModule
+from elmo_bench.training.module import LossError
 from elmo_bench.training.outputs import (
     count_parameters,
     device_name,
@@ -81,20 +79,17 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     # Here, behind the exception, the memory of the attempt is free.
     Path(cfg.run_dir, LAST_CHECKPOINT).unlink(missing_ok=True)
     begin(cfg, files, precision=FLOAT32)
-    return _attempt(cfg, files, started, FLOAT32)
+    return _attempt(cfg, files, started, FLOAT32, None)
 
 
 def _attempt(
-    asked: DictConfig,
-    files: Mapping[str, Path],
-    started: float,
-    precision: Any,
-    resumed_from: Path | None = None,
+    asked: DictConfig, files: dict[str, Path], started: float, precision: Any, resumed: Path | None
 ) -> dict[str, float]:
     """Train and test in this precision; the result is of the config as it was `asked` for."""
     changed: Any = OmegaConf.merge(asked, {"trainer": {"precision": precision}})
     cfg = _seeded(changed)
-    parts = build.parts(cfg, inputs.by_split(files))
+    corpus = {k: files[f"data.{k}"] for k in inputs.SPLITS if f"data.{k}" in files}
+    parts = build.parts(cfg, corpus)
     parameters = count_parameters(parts.module)
     in_others = inputs.overlap(cfg, parts.data.examples) if is_first() else {}
     for line in overlap_lines(in_others):
@@ -111,9 +106,9 @@ def _attempt(
             settings: Any = OmegaConf.to_container(cfg, resolve=True)
             for logger in trainer.loggers:
                 logger.log_hyperparams(settings)
-            with naming_checkpoint(resumed_from, step_checkpoint):
-                trainer.fit(parts.module, parts.data, ckpt_path=resumed_from, weights_only=True)
-            metrics = _measure(cfg, trainer, parts.module, parts.data)
+            with naming_checkpoint(resumed, step_checkpoint):
+                trainer.fit(parts.module, parts.data, ckpt_path=resumed, weights_only=True)
+            metrics = _measure(cfg, trainer, parts)
             encoder = {} if store is None else {"encoder": store.seconds}  # in whichever run
     if trainer.is_global_zero:
         batches = trainer.fit_loop.epoch_loop.batch_progress.total.completed
@@ -156,15 +151,14 @@ def _content(
     return {checkpoint.KEY: model | {"run": about(asked) | {"parameters": parameters}}}
 
 
-def _measure(
-    cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
-) -> dict[str, float]:
+def _measure(cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts) -> dict[str, float]:
     """Return and log the best epoch's scores on dev (`dev/...`) and test (`test/...`).
 
     Writes the counts of each split, and the predictions for test (for dev without a test file). A
     draw of sweep=tune is not tested.
     Raises ValueError if no epoch was scored on dev.
     """
+    module, data = parts.module, parts.data
     if not getattr(trainer.checkpoint_callback, "best_model_path", None):
         raise ValueError(
             "training ended before the first pass over dev, so there is no best epoch: raise "

@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from elmo_bench.elmo import Mask
 from elmo_bench.files import Dropout, Size
 
 from .tokens import to_device
@@ -40,9 +41,7 @@ class Identity(nn.Module):
         super().__init__()
         self.dim, self.dropout = input_size, dropout
 
-    def forward(
-        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T I"]:
+    def forward(self, x: Float[Tensor, "B T I"], mask: Mask) -> Float[Tensor, "B T I"]:
         return F.dropout(x, self.dropout, self.training) * mask[..., None]
 
 
@@ -55,14 +54,10 @@ class BiLstm(nn.Module):
         super().__init__()
         self.dim, self.dropout = 2 * hidden_size, dropout
         sizes = [input_size if k == 0 else self.dim for k in range(num_layers)]
-        self.layers: Any = nn.ModuleList(
-            nn.ModuleList(nn.LSTM(size, hidden_size, batch_first=True) for _ in range(2))
-            for size in sizes
-        )
+        pairs = ([nn.LSTM(size, hidden_size, batch_first=True) for _ in range(2)] for size in sizes)
+        self.layers: Any = nn.ModuleList(map(nn.ModuleList, pairs))
 
-    def forward(
-        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T H"]:
+    def forward(self, x: Float[Tensor, "B T I"], mask: Mask) -> Float[Tensor, "B T H"]:
         for directions in self.layers:
             x = _both_ways(directions, variational_dropout(x, self.dropout, self.training), mask)
         return x * mask[..., None]
@@ -94,15 +89,13 @@ class BiGru(nn.Module):
             else:
                 nn.init.zeros_(weight)
 
-    def forward(
-        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T H"]:
+    def forward(self, x: Float[Tensor, "B T I"], mask: Mask) -> Float[Tensor, "B T H"]:
         h = _both_ways(self.directions, variational_dropout(x, self.dropout, self.training), mask)
         return variational_dropout(h, self.output_dropout, self.training) * mask[..., None]
 
 
 def _both_ways(
-    directions: Iterable[nn.Module], x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
+    directions: Iterable[nn.Module], x: Float[Tensor, "B T I"], mask: Mask
 ) -> Float[Tensor, "B T H"]:
     """Concatenate the outputs of one network from left to right and of another from right to left.
 
@@ -130,18 +123,12 @@ class ReluBiLstm(nn.Module):
         dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
-        self.projection = nn.Sequential(
-            nn.Dropout(input_dropout),
-            nn.Linear(input_size, projection_size),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-        )
+        layers = nn.Linear(input_size, projection_size), nn.ReLU(), nn.Dropout(dropout)
+        self.projection = nn.Sequential(nn.Dropout(input_dropout), *layers)
         self.bilstm = BiLstm(input_size=projection_size, hidden_size=hidden_size)
         self.dim = self.bilstm.dim
 
-    def forward(
-        self, x: Float[Tensor, "B T I"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T H"]:
+    def forward(self, x: Float[Tensor, "B T I"], mask: Mask) -> Float[Tensor, "B T H"]:
         return self.bilstm(self.projection(x), mask)
 
 
@@ -210,20 +197,14 @@ class AlternatingHighwayLstm(nn.Module):
     ) -> None:
         super().__init__()
         self.dim, self.dropout = hidden_size, dropout
+        sizes = [input_size if k == 0 else hidden_size for k in range(num_layers)]
         self.layers = nn.ModuleList(
-            HighwayLstm(
-                input_size=input_size if k == 0 else hidden_size,
-                hidden_size=hidden_size,
-                backward=k % 2 == 1,
-            )
-            for k in range(num_layers)
+            HighwayLstm(input_size=size, hidden_size=hidden_size, backward=k % 2 == 1)
+            for k, size in enumerate(sizes)
         )
 
     def forward(
-        self,
-        x: Float[Tensor, "B T I"],
-        mask: Bool[Tensor, "B T"],
-        lengths: Sequence[int] | None = None,
+        self, x: Float[Tensor, "B T I"], mask: Mask, lengths: Sequence[int] | None = None
     ) -> Float[Tensor, "B T H"]:
         """Return the last layer's output; without `lengths`, the host waits for those of `mask`."""
         host = torch.tensor(mask.sum(1).tolist() if lengths is None else lengths)
@@ -235,7 +216,5 @@ class AlternatingHighwayLstm(nn.Module):
         for layer in self.layers:
             dropout_mask = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
             h = layer(h, sizes, dropout_mask)
-        padded, _ = pad_packed_sequence(
-            packed._replace(data=h), batch_first=True, total_length=mask.shape[1]
-        )
+        padded, _ = pad_packed_sequence(packed._replace(data=h), True, total_length=mask.shape[1])
         return padded.index_select(0, order.argsort()) * mask[..., None]

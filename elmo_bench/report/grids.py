@@ -1,7 +1,7 @@
 """A report's tables: means, differences with significance tests, and the paper's scores."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from statistics import fmean
 from typing import NamedTuple
@@ -144,31 +144,21 @@ def means(report: Report) -> Grid:
         scores = [(cell, [score(cell)]) for cell in report.cells]
         caption = _caption(report, "A row is a way to train.")
         return _best_bold(report, by_cell(report, scores, ["mean"], title(report, MEANS), caption))
-    left, columns, rows_of = len(labels.heads), report.heads, report.by_row
+    left, columns = len(labels.heads), report.heads
     axes = f"Rows: {listed(labels.heads)}. Columns: {labels.axes}."
     has_stars = any(comparison.is_significant for comparison in comparisons_of([report]))
     stars = f"*: differs from {labels.base}, p (Holm) below {LEVEL}." if has_stars else ""
-    best = {
-        (number, left + columns.index(column))
-        for number, (row, cells) in enumerate(rows_of.items())
-        for column, cell in cells.items()
-        if report.is_best(cell, row)
-    }
-    rows = [
-        [*labels.rows[row], *(_marked(cells.get(column)) for column in columns)]
-        for row, cells in rows_of.items()
-    ]
+    rows, best = list[list[str]](), set[tuple[int, int]]()
+    for row, cells in report.by_row.items():
+        bold = (at for at, cell in cells.items() if report.is_best(cell, row))
+        best |= {(len(rows), left + columns.index(at)) for at in bold}
+        rows.append([*labels.rows[row], *(_marked(cells.get(at)) for at in columns)])
     if is_of_corpora := report.rows == ["data.name"]:
         rows.append([MEAN, *average(report)])
-    return Grid(
-        title(report, MEANS),
-        [*labels.heads, *(labels.columns[column] for column in columns)],
-        rows,
-        left,
-        _caption(report, axes, stars, ABOUT_MEAN * is_of_corpora),
-        best,
-        "the best mean of its row" + " and task" * ("task.name" in report.columns),
-    )
+    heads = [*labels.heads, *(labels.columns[at] for at in columns)]
+    caption = _caption(report, axes, stars, ABOUT_MEAN * is_of_corpora)
+    bold_is = "the best mean of its row" + " and task" * ("task.name" in report.columns)
+    return Grid(title(report, MEANS), heads, rows, left, caption, best, bold_is)
 
 
 def _marked(cell: Cell | None) -> str:
@@ -201,11 +191,7 @@ def _caption(report: Report, *sentences: str) -> str:
 
 
 def by_cell(
-    report: Report,
-    rows: Sequence[tuple[Cell, Sequence[str]]],
-    heads: Sequence[str],
-    title: str,
-    caption: str,
+    report: Report, rows: list[tuple[Cell, list[str]]], heads: list[str], title: str, caption: str
 ) -> Grid:
     """Return a table with a row for each cell, with these figures; empty columns are left out."""
     labels = labels_of(report)
@@ -220,21 +206,15 @@ def differences(report: Report) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
     labels = labels_of(report)
     tests = [comparison.test for comparison in comparisons_of([report])]
-    has_smallest = any(test and test.detectable is not None for test in tests)
+    smallest = ABOUT_SMALLEST * any(test and test.detectable is not None for test in tests)
     rows = [
         (cell, [score(cell), *tested(compared), points(compared.error_reduction)])
         if (compared := cell.comparison)
         else (cell, [score(cell), *[""] * 6])
         for cell in report.cells
     ]
-    caption = _caption(
-        report,
-        f"A row is a way to train; the difference is to {labels.base}, in points, above 0 if "
-        "the row is better.",
-        ABOUT_TESTS,
-        ABOUT_SMALLEST if has_smallest else "",
-        ABOUT_ERRORS,
-    )
+    about = f"A row is a way to train; the difference is to {labels.base}, in points, above 0 if "
+    caption = _caption(report, f"{about}the row is better.", ABOUT_TESTS, smallest, ABOUT_ERRORS)
     what = title(report, f"{MEANS}, and its difference to {labels.base}")
     grid = by_cell(report, rows, ["mean", *TESTED, ERRORS], what, caption)
     return _best_bold(report, grid)._replace(spare=(ERRORS, SMALLEST, "p"))

@@ -22,7 +22,6 @@ STYLE = Path(__file__).with_name("page.css")
 GENERATOR = "elmo-bench report"  # job=report overwrites only pages with this mark
 
 Part = tuple[str, str]  # title, "" for the first of a chapter, and HTML
-Chapter = tuple[str, Sequence[Part]]  # title and parts
 
 
 def as_page(reports: Sequence[Report], title: str | None = None, command: str = "") -> str:
@@ -30,10 +29,7 @@ def as_page(reports: Sequence[Report], title: str | None = None, command: str = 
 
     The default title names the compared tasks and settings.
     """
-    chapters: list[Chapter] = [
-        (report.title or RESULTS, [part for part in _parts(report) if part[1]])
-        for report in reports
-    ]
+    chapters = [(r.title or RESULTS, [part for part in _parts(r) if part[1]]) for r in reports]
     about = as_html("paragraph", methods(reports)) + html_table(provenance(reports, command))
     chapters.append(("How this was made", [("", about)]))
     lead = (

@@ -51,14 +51,10 @@ def probes_grid(probes: Sequence[Mapping[str, Any]]) -> Grid:
     for (title, layer), texts in cells.items():
         rows.append([title, str(layer), *(texts.get(column, "") for column in baselines)])
     seeds = sorted({len(probe["seeds"]) for probe in probes})
-    return Grid(
-        "What each layer knows",
-        ["encoder", "layer", *(f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in baselines)],
-        rows,
-        left=2,
-        caption=CAPTION.format(" or ".join(map(str, seeds)))
-        + ABOUT_CODE * any(figure == "code" for _, _, figure in baselines),
-    )
+    columns = (f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in baselines)
+    caption = CAPTION.format(" or ".join(map(str, seeds)))
+    caption += ABOUT_CODE * any(figure == "code" for _, _, figure in baselines)
+    return Grid("What each layer knows", ["encoder", "layer", *columns], rows, 2, caption)
 
 
 def _values(figures: Mapping[str, list[float]], figure: str) -> list[float]:

@@ -17,10 +17,7 @@ OWN = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under ta
 
 @cache
 def _content() -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(
-        Path(__file__).with_name("published.yaml").read_text(encoding="utf-8")
-    )
-    return content
+    return yaml.safe_load(Path(__file__).with_name("published.yaml").read_bytes())
 
 
 def stands_in(run: Run, name: str) -> bool:
@@ -114,10 +111,8 @@ def _is_of(setting: Row, run: Run) -> bool:
         return is_baseline and run.is_baseline
     of_task = run.config["task"].get("elmo", {})
     own = {key: of_task[key] for key in OWN if key in of_task}
-    wanted = {
-        f"elmo.{key}": value
-        for key, value in ({"norm": "none", "mix": "all"} | own | setting).items()
-    }
+    row = {"norm": "none", "mix": "all"} | own | setting
+    wanted = {f"elmo.{key}": value for key, value in row.items()}
     return _has_all(run, {key: wanted[key] for key in wanted if key not in run.idle})
 
 

@@ -79,16 +79,9 @@ def compare(
     runs = len(ours), len(theirs)
     scales = unpaired_scales(ours, theirs) if min(runs) > 1 else (_of_models(ours, theirs),)
     half, most = reach(scales, LEVEL), 1.0 if ours.shape[-1] == F1 else 2.0
-    return Test(
-        difference=difference,
-        scales=scales,
-        p=largest_p(difference, scales) if min(runs) > 1 else None,
-        interval=(max(difference - half, -most), min(difference + half, most)),
-        examples=num_examples,
-        clusters=ours.shape[1],
-        runs=runs,
-        most=most,
-    )
+    p = largest_p(difference, scales) if min(runs) > 1 else None
+    interval = max(difference - half, -most), min(difference + half, most)
+    return Test(difference, scales, p, interval, num_examples, ours.shape[1], runs, most=most)
 
 
 def reach(scales: Sequence[Scale], level: float) -> float:

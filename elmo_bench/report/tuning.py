@@ -44,16 +44,14 @@ def curve(scores: Float[np.ndarray, " N"], lowest: float, confidence: float = CO
     quantile of F at 0.5^(1/k). So a band of F gives one of the curve.
     """
     ordered = np.sort(scores)
-    shares = 0.5 ** (1 / np.arange(1, len(ordered) + 1))
+    ranks = np.arange(1, len(ordered) + 1)
+    shares = 0.5 ** (1 / ranks)
     least, most = limits(len(ordered), confidence)
     ends = np.array([lowest, *ordered, TOP])
     # Between two neighbouring scores F is at least the lower one's `least`, at most the higher
     # one's `most`.
-    return Curve(
-        median=ordered[np.searchsorted(np.arange(1, len(ordered) + 1) / len(ordered), shares)],
-        low=ends[np.searchsorted(most, shares)],
-        high=ends[np.searchsorted(least, shares) + 1],
-    )
+    low, high = ends[np.searchsorted(most, shares)], ends[np.searchsorted(least, shares) + 1]
+    return Curve(ordered[np.searchsorted(ranks / len(ordered), shares)], low, high)
 
 
 @cache

@@ -134,14 +134,12 @@ def _lists(grid: Grid, width: int) -> Iterator[Table]:
 
 def markdown_table(grid: Grid) -> str:
     """Return a grid's title, table and caption as Markdown."""
-    heads, *rows = ([escape.markdown(text) for text in row] for row in (grid.heads, *grid.rows))
-    shown = [
-        [f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)]
-        for r, row in enumerate(rows)
-    ]
+    heads, *rows = ([*map(escape.markdown, row)] for row in (grid.heads, *grid.rows))
+    for r, c in grid.bold:
+        rows[r][c] = f"**{rows[r][c]}**"
     figures = "---" if any(len(t) > LONG for row in grid.rows for t in row[grid.left :]) else "--:"
     rule = ["---"] * grid.left + [figures] * (len(heads) - grid.left)
-    lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *shown))
+    lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *rows))
     caption = f"\n\n{escape.markdown(grid.about)}" if grid.about else ""
     return "\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption
 
@@ -155,12 +153,9 @@ def _macros() -> Any:
     def shown(value: object) -> str:
         return value if isinstance(value, Markup) else plain(str(value))
 
+    here = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        finalize=shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=here, autoescape=True, finalize=shown, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html").module
 
@@ -178,26 +173,21 @@ def html_table(grid: Grid) -> str:
 def latex_table(grid: Grid, label: str) -> str:
     """Return a booktabs table with a caption, over both columns where a page has two."""
     caption = f"{grid.title}. {grid.about}".strip()
-    rows = [
-        [
-            rf"\textbf{{{_latex(text)}}}" if (r, c) in grid.bold else _latex(text)
-            for c, text in enumerate(row)
-        ]
-        for r, row in enumerate(repeated_left_out(grid))
+    heads, *rows = ([*map(_latex, row)] for row in (grid.heads, *repeated_left_out(grid)))
+    for r, c in grid.bold:
+        rows[r][c] = rf"\textbf{{{rows[r][c]}}}"
+    head, *lines = (" & ".join(row) + r" \\" for row in (heads, *rows))
+    parts = [
+        f"% {plain(grid.title)}",
+        r"\begin{table*}\centering\small",
+        rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
+        rf"\label{{tab:{label}}}\medskip",
+        SHRINK,
+        rf"\begin{{tabular}}{{{'l' * grid.left}{'r' * (len(grid.heads) - grid.left)}}}",
+        *(r"\toprule", head, r"\midrule", *lines, r"\bottomrule"),
+        *(r"\end{tabular}", "}", r"\end{table*}"),
     ]
-    head, *lines = (" & ".join(row) + r" \\" for row in [[*map(_latex, grid.heads)], *rows])
-    return "\n".join(
-        [
-            f"% {plain(grid.title)}",
-            r"\begin{table*}\centering\small",
-            rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
-            rf"\label{{tab:{label}}}\medskip",
-            SHRINK,
-            rf"\begin{{tabular}}{{{'l' * grid.left}{'r' * (len(grid.heads) - grid.left)}}}",
-            *(r"\toprule", head, r"\midrule", *lines, r"\bottomrule"),
-            *(r"\end{tabular}", "}", r"\end{table*}"),
-        ]
-    )
+    return "\n".join(parts)
 
 
 def _latex(text: str) -> str:

@@ -111,25 +111,17 @@ def write_result(
             raise FloatingPointError(
                 f"{name} is {value}, but a score in {ENDED} must be finite: see the metric's code"
             )
-    content = {
-        "task": cfg.task.name,
-        "seed": cfg.seed,
-        **measured,
-        "choices": dict(choices or {}),
-        **about(cfg),
-        **({"inputs": dict(inputs)} if inputs is not None else {}),
-        "finished": now(),
-        **code(),
-    }
+    content = {"task": cfg.task.name, "seed": cfg.seed, **measured, "choices": dict(choices or {})}
+    content |= about(cfg) | ({"inputs": dict(inputs)} if inputs is not None else {})
+    content |= {"finished": now(), **code()}
     write_json(path := Path(cfg.run_dir, ENDED), content)
     return read_run(path)
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
     """Return what `begin` wrote about a run (identity, inputs, start, more), and its config."""
-    return read_or_empty(Path(cfg.run_dir, BEGUN)) | {
-        "config": OmegaConf.to_container(cfg, resolve=True)
-    }
+    config = OmegaConf.to_container(cfg, resolve=True)
+    return read_or_empty(Path(cfg.run_dir, BEGUN)) | {"config": config}
 
 
 def read_or_empty(path: Path) -> dict[str, Any]:
@@ -211,8 +203,5 @@ def finished(folders: Iterable[Path]) -> dict[str, Path]:
 
 def unfinished(folders: Iterable[Path]) -> dict[str, Path]:
     """Return by identity a folder of each run that can continue: `last.ckpt`, but no result."""
-    return {
-        run.identity: run.folder
-        for run in readable(folders, BEGUN)
-        if last_checkpoint(run.folder, run.identity)
-    }
+    begun = readable(folders, BEGUN)
+    return {run.identity: run.folder for run in begun if last_checkpoint(run.folder, run.identity)}

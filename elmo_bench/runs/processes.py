@@ -62,9 +62,8 @@ class Processes:
         already. Raises OSError or EOFError if the server does not start.
         """
         self.serve(environment, modules)
-        process = multiprocessing.get_context("forkserver").Process(
-            target=become, args=(command, environment, output, modules is not None)
-        )
+        context, is_forked = multiprocessing.get_context("forkserver"), modules is not None
+        process = context.Process(target=become, args=(command, environment, output, is_forked))
         process.start()
         self.running[process.sentinel] = process
         if self.stopped:  # meanwhile
@@ -97,12 +96,9 @@ class Processes:
     @contextlib.contextmanager
     def stopped_by_signals(self) -> Iterator[None]:
         """End them on Ctrl-C, SIGTERM, SIGHUP (not under nohup), and on any exception."""
-        kinds = [
-            kind
-            for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-            if signal.getsignal(kind) is not signal.SIG_IGN
-        ]
-        before = {kind: signal.signal(kind, self.stop) for kind in kinds}
+        kinds = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+        heard = [kind for kind in kinds if signal.getsignal(kind) is not signal.SIG_IGN]
+        before = {kind: signal.signal(kind, self.stop) for kind in heard}
         try:
             yield
         except BaseException:

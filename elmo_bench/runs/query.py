@@ -83,10 +83,8 @@ def drawn(runs: Iterable[Run]) -> set[str]:
     """
     tuned = [run for run in runs if run.tune]
     drawn = {key for run in tuned for key in run.tune}
-    columns = {
-        key: [values(run, [key])[0] for run in tuned]
-        for key in drawn.union(*(run.acting for run in tuned))
-    }
+    keys = drawn.union(*(run.acting for run in tuned))
+    columns = {key: [values(run, [key])[0] for run in tuned] for key in keys}
 
     def repeats(key: str, other: str) -> bool:
         pairs = zip(columns[key], columns[other], strict=True)

@@ -96,9 +96,7 @@ class EpochLines(Callback):
         state = {name: getattr(self, name) for name in ("best", "total", "score", "mark")}
         return state | {"seconds": self.seconds + now}
 
-    def on_load_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_load_checkpoint(self, trainer: Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if trainer.training:  # loading the best epoch must not reset the run's times
             state = checkpoint["callbacks"][self.state_key]
             self.best, self.seconds = state["best"], state["seconds"]

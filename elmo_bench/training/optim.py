@@ -115,9 +115,7 @@ class WeightAverage(Callback):
     @torch.no_grad()
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.steps = trainer.global_step
-        self.weights = {
-            name: weight for name, weight in pl_module.named_parameters() if weight.requires_grad
-        }
+        self.weights = {name: p for name, p in pl_module.named_parameters() if p.requires_grad}
         for name, weight in self.weights.items():
             dtype = torch.promote_types(weight.dtype, torch.float32)
             average = self.average.get(name, weight)
@@ -152,9 +150,7 @@ class WeightAverage(Callback):
         self.on_validation_start()
         self.weights, self.average, self.current = {}, {}, {}
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, _: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         state, names = checkpoint["state_dict"], {id(w): name for name, w in self.weights.items()}
         if names:
             checkpoint[CURRENT] = {name: state[name] for name in names.values()}
@@ -163,9 +159,7 @@ class WeightAverage(Callback):
             if id(weight) in names:
                 state[name] = self.average[names[id(weight)]]
 
-    def on_load_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_load_checkpoint(self, trainer: Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if trainer.training:
             self.current = checkpoint.get(CURRENT, {})
             self.average = {name: checkpoint["state_dict"][name] for name in self.current}

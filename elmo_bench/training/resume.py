@@ -91,9 +91,7 @@ class StepCheckpoint(Callback):
         # What monitors dev at the end of an epoch reads the last look at it.
         trainer._logger_connector._callback_metrics.update(self.figures)
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, _: Any, batch: Any, batch_idx: int) -> None:
         if self.random is not None:  # not earlier, because creating the loader's iterator draws
             set_random_state(self.random)
             self.random, self.written = None, time.monotonic()
@@ -113,9 +111,7 @@ class StepCheckpoint(Callback):
         trainer.save_checkpoint(self.path)
         self.saving, self.written = False, time.monotonic()
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if not self.saving:
             return
         _rewind_counters(checkpoint["loops"]["fit_loop"], self.batches)
@@ -129,9 +125,7 @@ class StepCheckpoint(Callback):
             "figures": {name: float(value) for name, value in figures.items()},
         }
 
-    def on_load_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_load_checkpoint(self, trainer: Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if not trainer.training:
             return
         state = checkpoint[KEY]

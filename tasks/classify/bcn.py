@@ -73,10 +73,5 @@ class Bcn(Classifier):
         x, mask = self.backbone(batch.first), batch.first.mask
         context = attend(x @ x.mT, x, mask[:, None])
         x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
-        pooled = [
-            masked_max(x, mask),
-            -masked_max(-x, mask),
-            masked_mean(x, mask),
-            self.attentive_pool(x, mask),
-        ]
-        return self.classifier(torch.cat(pooled, -1))
+        pooled = masked_max(x, mask), -masked_max(-x, mask), masked_mean(x, mask)
+        return self.classifier(torch.cat([*pooled, self.attentive_pool(x, mask)], -1))

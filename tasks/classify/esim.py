@@ -45,13 +45,9 @@ class Esim(Classifier):
             nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU()
         )
         self.composition = BiLstm(input_size=hidden_size, hidden_size=hidden_size, dropout=dropout)
-        self.classifier = nn.Sequential(
-            nn.Dropout(dropout),
-            nn.Linear(4 * self.composition.dim, hidden_size),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            Scores(hidden_size, self.num_scores),
-        )
+        layers = nn.Linear(4 * self.composition.dim, hidden_size), nn.ReLU(), nn.Dropout(dropout)
+        output = Scores(hidden_size, self.num_scores)
+        self.classifier = nn.Sequential(nn.Dropout(dropout), *layers, output)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -82,11 +78,9 @@ class Esim(Classifier):
         scores = premise @ hypothesis.mT
         of_premise = attend(scores, hypothesis, hypotheses.mask[:, None])
         of_hypothesis = attend(scores.mT, premise, premises.mask[:, None])
-        pooled = [
-            self._compose(premise, of_premise, premises.mask),
-            self._compose(hypothesis, of_hypothesis, hypotheses.mask),
-        ]
-        return self.classifier(torch.cat(pooled, -1))
+        first = self._compose(premise, of_premise, premises.mask)
+        second = self._compose(hypothesis, of_hypothesis, hypotheses.mask)
+        return self.classifier(torch.cat([first, second], -1))
 
     def _compose(
         self, x: Float[Tensor, "B T H"], context: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]

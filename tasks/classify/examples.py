@@ -65,9 +65,8 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     sides = list(zip(*(example.sentences for example in examples), strict=True))
     first, *second = (tokens(sentences, vocab) for sentences in sides)
     words = [torch.tensor([word not in (SUMMARY, BREAK) for word in row]) for row in sides[0]]
-    return Batch(
-        first, second[0] if second else None, torch.tensor(numbers), pad_sequence(words, True)
-    )
+    is_word = pad_sequence(words, True)
+    return Batch(first, second[0] if second else None, torch.tensor(numbers), is_word)
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -> None:
@@ -81,9 +80,7 @@ def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -
             file.write("\t".join([str(example.gold), str(predicted), *texts]) + "\n")
 
 
-def read_predictions(
-    path: Path, examples: Sequence[Example], labels: Sequence[str] = ()
-) -> list[Any]:
+def read_predictions(path: Path, examples: Sequence[Example], labels: Sequence[str] = ()) -> list:
     """Read the predictions from a file written by `write`; labels must be among `labels`, if given.
 
     Raises ValueError if its texts or gold differ from those of the examples, or for a prediction of

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, Positive, counted_noun
-from elmo_bench.nn import Backbone, Scores, Tokens, masked_max, masked_mean, masked_softmax
+from elmo_bench.nn import Backbone, Scores, masked_max, masked_mean, masked_softmax
 
 from .examples import Batch, Example
 
@@ -139,11 +139,8 @@ class Pooled(Classifier):
         self.classifier = nn.Sequential(nn.Dropout(dropout), Scores(width, self.num_scores))
 
     def scores(self, batch: Batch) -> Float[Tensor, "B K"]:
-        u = self._vector(batch.first, batch.is_word)
+        u = self.pool(self.backbone(batch.first), batch.is_word)
         if batch.second is not None:
-            v = self._vector(batch.second, batch.second.mask)
+            v = self.pool(self.backbone(batch.second), batch.second.mask)
             u = torch.cat([u, v, (u - v).abs(), u * v], -1)
         return self.classifier(u)
-
-    def _vector(self, tokens: Tokens, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B H"]:
-        return self.pool(self.backbone(tokens), mask)

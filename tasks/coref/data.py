@@ -120,15 +120,10 @@ def _documents(path: Path) -> Iterator[Example]:
         for rows in document.sentences:
             add_mentions(clusters, rows, start, path)
             start += len(rows)
-        yield Example(
-            document=document.id,
-            part=document.part,
-            header=document.header,
-            sentences=_column(document.sentences, WORD),
-            speakers=_column(document.sentences, SPEAKER),
-            gold=[list(cluster) for cluster in clusters.values()],
-            source=f"{path}:{document.sentences[0][0].line}",
-        )
+        words, speakers = (_column(document.sentences, column) for column in (WORD, SPEAKER))
+        gold = [list(cluster) for cluster in clusters.values()]
+        source = f"{path}:{document.sentences[0][0].line}"
+        yield Example(document.id, document.part, document.header, words, speakers, gold, source)
 
 
 def _column(sentences: Sequence[Sequence[Row]], column: int) -> tuple[tuple[str, ...], ...]:
@@ -146,16 +141,12 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 def _document(example: Example) -> Document:
     speakers = [speaker for sentence in example.speakers for speaker in sentence]
     numbers = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
-    rows = [
-        (*mention, number) for number, cluster in enumerate(example.gold, 1) for mention in cluster
-    ]
+    rows = [(*mention, k) for k, cluster in enumerate(example.gold, 1) for mention in cluster]
     genre = example.document[:2]  # of documents such as nw/wsj/24/wsj_2400
-    return Document(
-        num_sentences=len(example.sentences),
-        speakers=torch.tensor([numbers[speaker] for speaker in speakers]),
-        genre=torch.tensor(GENRES.index(genre) if genre in GENRES else len(GENRES)),
-        mentions=np.array(rows, dtype=np.int64).reshape(-1, 3),
-    )
+    spoken = torch.tensor([numbers[speaker] for speaker in speakers])
+    kind = torch.tensor(GENRES.index(genre) if genre in GENRES else len(GENRES))
+    mentions = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return Document(len(example.sentences), spoken, kind, mentions)
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
@@ -247,16 +238,10 @@ def parse(record: dict[str, Any], source: str) -> Example:
             "and id"
         )
     document = str(record.get("id", ""))
+    header, words = f"#begin document ({document}); part 000", tuple(map(tuple, sentences))
     pairs = zip(speakers, sentences, strict=True)
-    return Example(
-        document=document,
-        part=0,
-        header=f"#begin document ({document}); part 000",
-        sentences=tuple(map(tuple, sentences)),
-        speakers=tuple((name,) * len(sentence) for name, sentence in pairs),
-        gold=[],
-        source=source,
-    )
+    spoken = tuple((name,) * len(sentence) for name, sentence in pairs)
+    return Example(document, 0, header, words, spoken, [], source)
 
 
 def _sentences(text: object) -> list[list[str]]:
@@ -273,13 +258,10 @@ def render(example: Example, prediction: Clusters) -> dict[str, Any]:
     from 0 over the whole document. `mentions` has the words of the same mentions, by cluster.
     """
     words = [word for sentence in example.sentences for word in sentence]
-    return {
-        "sentences": [list(sentence) for sentence in example.sentences],
-        "clusters": [[list(mention) for mention in cluster] for cluster in prediction],
-        "mentions": [
-            [" ".join(words[first : last + 1]) for first, last in cluster] for cluster in prediction
-        ],
-    }
+    sentences = [*map(list, example.sentences)]
+    clusters = [[*map(list, cluster)] for cluster in prediction]
+    mentions = [[" ".join(words[first : last + 1]) for first, last in each] for each in prediction]
+    return {"sentences": sentences, "clusters": clusters, "mentions": mentions}
 
 
 def add_mentions(

@@ -227,13 +227,11 @@ class SpanRanker(nn.Module):
         of_earlier = F.linear(vectors, w_earlier)
 
         def score(i: Tensor, j: Tensor) -> Tensor:
-            features = [
-                self.speaker((speakers[i] == speakers[j]).long()),
-                self.genre(genre).expand(len(i), -1),
-                self.distance(torch.bucketize(i - j, self.bins, right=True)),
-            ]
+            same = (speakers[i] == speakers[j]).long()
+            bins = torch.bucketize(i - j, self.bins, right=True)
+            parts = [self.speaker(same), self.genre(genre).expand(len(i), -1), self.distance(bins)]
             product = F.linear(vectors[i] * vectors[j], w_product)
-            of_features = F.linear(self.dropout(torch.cat(features, -1)), w_features)
+            of_features = F.linear(self.dropout(torch.cat(parts, -1)), w_features)
             return rest(of_later[i] + of_earlier[j] + product + of_features).squeeze(-1)
 
         scores = mention.new_full((len(vectors), 1 + most), -torch.inf)

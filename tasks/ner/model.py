@@ -61,7 +61,5 @@ class BiLstmCrf(nn.Module):
             rows = [row[:length] for row, length in best]
         else:
             rows = self.crf.decode(scores, batch.tokens.mask)
-        return [
-            spans_to_iob2(tags_to_spans([self.labels[label] for label in row]), len(row))
-            for row in rows
-        ]
+        tagged = ([self.labels[label] for label in row] for row in rows)
+        return [spans_to_iob2(tags_to_spans(tags), len(tags)) for tags in tagged]

@@ -192,21 +192,16 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
         offsets.append(torch.tensor([(0, 0)] * begin + [*example.paragraph.offsets]))
         spans = [(first + begin, last + begin) for first, last in example.spans]
         answers.append(torch.tensor(spans or [(NONE, NONE)]))
-    return Batch(
-        context=tokens(contexts, vocab),
-        question=tokens(questions[0], vocab) if questions else None,
-        answers=pad_sequence(answers, True, NONE),
-        offsets=pad_sequence(offsets, True),
-        texts=[example.paragraph.text for example in examples],
-    )
+    question = tokens(questions[0], vocab) if questions else None
+    padded = pad_sequence(answers, True, NONE), pad_sequence(offsets, True)
+    texts = [example.paragraph.text for example in examples]
+    return Batch(tokens(contexts, vocab), question, *padded, texts)
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path) -> None:
     """Write the input of evaluate-v1.1.py: a JSON object that maps question ids to answers."""
-    answers = {
-        example.identity: predicted.text
-        for example, predicted in zip(examples, predictions, strict=True)
-    }
+    pairs = zip(examples, predictions, strict=True)
+    answers = {example.identity: predicted.text for example, predicted in pairs}
     text = json.dumps(answers, ensure_ascii=False, indent=0)
     # Lone surrogates cannot be encoded: write them as JSON escapes.
     path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")

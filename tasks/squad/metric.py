@@ -62,10 +62,8 @@ class AnswerScores(Counts):
         self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]
     ) -> Float[Tensor, "N 3"]:
         """Return 1, the exact match and the F1 of each answer."""
-        rows = [
-            (1, exact_match(ours.text, theirs), f1(ours.text, theirs))
-            for ours, theirs in zip(predicted, gold, strict=True)
-        ]
+        pairs = zip(predicted, gold, strict=True)
+        rows = [(1, exact_match(ours.text, right), f1(ours.text, right)) for ours, right in pairs]
         return torch.tensor(rows, dtype=torch.double).reshape(-1, 3)
 
     def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:

@@ -47,7 +47,5 @@ class PredicateTagger(nn.Module):
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the best valid tag sequence of each sentence; all O if it has no predicate."""
         rows = viterbi(scores.log_softmax(-1), batch.tokens.mask, tag_moves(self.labels))
-        return [
-            [self.labels[label] if has_predicate else "O" for label in row]
-            for row, has_predicate in zip(rows, batch.predicate.any(1).tolist(), strict=True)
-        ]
+        pairs = zip(rows, batch.predicate.any(1).tolist(), strict=True)
+        return [[self.labels[k] if has_one else "O" for k in row] for row, has_one in pairs]

@@ -1,7 +1,5 @@
 """Plot a report's figures, with a dot for every run, and the differences to a baseline."""
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
@@ -14,6 +12,7 @@ from . import style
 
 MEAN: style.Look = {"color": style.INK, "linestyle": "none", "mew": 1.4, "ms": 9}
 LONG = 3  # an interval is shown up to so many times the largest difference
+RUNS = "Dots: runs; bar: their mean."  # where there is no baseline
 READING = (
     "Left: runs (dots) and their mean (bar). Right: difference of the means to {} and its 95 % "
     "interval for new examples and new seeds (for new examples only where there is a single "
@@ -22,31 +21,21 @@ READING = (
 
 
 def comparison(report: Report) -> style.Plot | None:
-    """Plot every run of every cell and, with a baseline, the differences to it.
-
-    Returns None for a single cell.
-    """
+    """Plot every run of every cell and, with a baseline, the differences; None for one cell."""
     if len(report.cells) < 2:
         return None
     titles, tested = labels_of(report).columns, bool(comparisons_of([report]))
-    rows = {
-        row: [cells[column] for column in report.heads if column in cells]
-        for row, cells in report.by_row.items()
-    }
+    heads, by_row = report.heads, report.by_row
+    rows = {row: [cells[at] for at in heads if at in cells] for row, cells in by_row.items()}
     lines = max(style.short(title).count("\n") + 1 for title in titles.values())
+    height = style.LINE * (lines * sum(map(len, rows.values())) + 3 * len(rows) + 5)
     shown = f"{style.figure_title(report, report.cells)}, every run a dot"
-    reading = READING.format(titles[report.baseline or ()], LEVEL) if tested else ""
-    return style.Plot(
-        titled(report.title, shown + (", and the differences." if tested else ".")),
-        reading or "Dots: runs; bar: their mean.",
-        style.LINE * (lines * sum(map(len, rows.values())) + 3 * len(rows) + 5),
-        lambda part: _draw(part, report, rows, columns=1 + tested),
-    )
+    what = titled(report.title, shown + ", and the differences" * tested + ".")
+    reading = READING.format(titles[report.baseline or ()], LEVEL) if tested else RUNS
+    return style.Plot(what, reading, height, lambda part: _draw(part, report, rows, 1 + tested))
 
 
-def _draw(
-    part: SubFigure, report: Report, rows: Mapping[Key, Sequence[Cell]], *, columns: int
-) -> None:
+def _draw(part: SubFigure, report: Report, rows: dict[Key, list[Cell]], columns: int) -> None:
     """Draw a panel for each row, and beside it the differences if there are two columns."""
     titles, whole = labels_of(report).columns, style.figure_title(report, report.cells)
     row_titles = style.row_titles(report)
@@ -78,9 +67,7 @@ def _draw(
         panels[-1, 1].set_xlabel(style.short(label, 50))
 
 
-def _differences(
-    axes: Axes, report: Report, cells: Sequence[Cell], styles: Mapping[Key, style.Look]
-) -> None:
+def _differences(axes: Axes, report: Report, cells: list[Cell], styles: style.Looks) -> None:
     """Draw the differences to the baseline with their intervals."""
     axes.set_xlim(_span(report))
     axes.axvline(0, color=style.SOFT, linewidth=0.8)

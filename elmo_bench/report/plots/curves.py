@@ -111,9 +111,7 @@ def _axis(quantity: str, places: Sequence[Hashable]) -> tuple[str, list[str], st
     return "layer", ticks, f"{READING} Layer 0 is the lowest{mixes}."
 
 
-def _lines(
-    label: str, look: style.Look, cells: Cells, places: Sequence[Hashable]
-) -> Iterator[Line]:
+def _lines(label: str, look: style.Look, cells: Cells, places: list[Hashable]) -> Iterator[Line]:
     """Yield the line of these cells, dots where all layers are read and, where the quantity has no
     effect, a dotted line across.
     """
@@ -144,20 +142,15 @@ def learning(report: Report) -> style.Plot | None:
             if points:
                 panels[key].append(Line(labels[column], looks[column], points))
     shown = f"{style.figure_title(report, report.cells, 'dev')} after each epoch"
-    return _plot(titled(report.title, shown), READING, panels, "epoch") if panels else None
+    return _plot(titled(report.title, shown), READING, panels, "epoch", []) if panels else None
 
 
-def _plot(
-    title: str, reading: str, panels: Panels, axis: str, ticks: Sequence[str] = ()
-) -> style.Plot:
+def _plot(title: str, reading: str, panels: Panels, axis: str, ticks: list[str]) -> style.Plot:
     """Return the plot of the panels; without `ticks`, places on the axis are numbers."""
     labels = {line.label for lines in panels.values() for line in lines}
-    return style.Plot(
-        f"{title}, every run a dot.",
-        reading,
-        HEIGHT * -(-len(panels) // ACROSS) + style.LINE * (2 + len(labels) / 2),
-        lambda part: _draw(part, panels, axis, ticks),
-    )
+    height = HEIGHT * -(-len(panels) // ACROSS) + style.LINE * (2 + len(labels) / 2)
+    what = f"{title}, every run a dot."
+    return style.Plot(what, reading, height, lambda part: _draw(part, panels, axis, ticks))
 
 
 def _draw(part: SubFigure, panels: Panels, axis: str, ticks: Sequence[str]) -> None:

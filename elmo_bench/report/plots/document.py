@@ -16,12 +16,8 @@ log = logging.getLogger(__name__)
 
 def picture(reports: Sequence[Report], kind: str) -> bytes:
     """Return an SVG or PDF file with the plots of the reports; ValueError if there are none."""
-    drawn = [
-        (report.title, plot)
-        for report in reports
-        for plot in (telling(report), tuning(report))
-        if plot
-    ]
+    pairs = ((each.title, plot) for each in reports for plot in (telling(each), tuning(each)))
+    drawn = [(title, plot) for title, plot in pairs if plot]
     for title in {report.title for report in reports} - {title for title, _ in drawn}:
         log.info("only in tables, not plotted: %s", title)
     if not drawn:

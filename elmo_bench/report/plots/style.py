@@ -33,6 +33,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "p")
 FONTS = "system-ui, -apple-system, 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
 
 Look = dict[str, Any]  # arguments of Axes.plot
+Looks = dict[Key, Look]  # by column
 BASELINE: Look = {"color": SOFT, "marker": "X"}
 DOTS: Look = {"linestyle": "none", "alpha": 0.7, "markeredgewidth": 0}  # single runs
 
@@ -64,14 +65,12 @@ def figure(plots: Sequence[Plot]) -> Figure:
             if plot.heading:
                 part.suptitle(plain(plot.heading), x=0.01, ha="left", weight="bold", size=10)
             plot.draw(part)
-            shown: dict[str, Any] = {}
+            keys: dict[str, Any] = {}  # of the legend, by label
             for axes in part.axes:
                 handles, labels = axes.get_legend_handles_labels()
-                shown |= zip(labels, handles, strict=True)
-            across = 110 // (max(map(len, shown), default=0) + 8) or 1
-            part.legend(
-                shown.values(), shown, loc="outside lower left", ncols=across, borderaxespad=0
-            )
+                keys |= zip(labels, handles, strict=True)
+            ncols = 110 // (max(map(len, keys), default=0) + 8) or 1
+            part.legend(keys.values(), keys, loc="outside lower left", ncols=ncols, borderaxespad=0)
     return drawn
 
 

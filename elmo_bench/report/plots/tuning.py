@@ -27,13 +27,9 @@ def tuning(report: Report) -> style.Plot | None:
     """Plot the tuning curves of each row, and beside them the gains; None without any."""
     if not (by_row := sides(report)):
         return None
-    base = labels_of(report).base
-    return style.Plot(
-        titled(report.title, f"tuning curves, and the gain by the number of draws of {base}."),
-        READING.format(base),
-        HEIGHT * len(by_row) + style.LINE * 2,
-        lambda part: _draw(part, report),
-    )
+    base, height = labels_of(report).base, HEIGHT * len(by_row) + style.LINE * 2
+    what = titled(report.title, f"tuning curves, and the gain by the number of draws of {base}.")
+    return style.Plot(what, READING.format(base), height, lambda part: _draw(part, report))
 
 
 def _draw(part: SubFigure, report: Report) -> None:
@@ -68,10 +64,7 @@ def _gain(ours: Curve, theirs: Curve) -> Curve:
 
 
 def _curves(
-    axes: Axes,
-    curves: Mapping[Key, Curve],
-    looks: Mapping[Key, style.Look],
-    labels: Mapping[Key, str],
+    axes: Axes, curves: Mapping[Key, Curve], looks: style.Looks, labels: Mapping[Key, str]
 ) -> None:
     """Draw curves, and their bands where they have bounds, in percent, over budgets."""
     for column, curve in curves.items():
