@@ -41,11 +41,12 @@ def adapted(cfg: DictConfig) -> DictConfig:
     options, weights = encoders.bilm_files(cfg)
     same = {"fraction": 1.0, "seed": cfg.adapt.seed}  # for all runs; a seed orders the text
     data = whole_sentences(OmegaConf.merge(cfg, same))  # type: ignore[arg-type]
-    softmax = [Path(weights).with_name(name) for name in (SOFTMAX, VOCABULARY)]
+    softmax, words = (Path(weights).with_name(name) for name in (SOFTMAX, VOCABULARY))
     corpus, dev = Corpus(text(data, "train")), text(data, "dev")
     facts = [
         load(options, weights, directions=cfg.encoder.get("directions")).fingerprint(),
-        *[each.read_bytes() if each.is_file() else b"" for each in softmax],
+        softmax.read_bytes() if softmax.is_file() else b"",
+        *([words.read_bytes()] if softmax.is_file() and words.is_file() else []),
         corpus.digest(),
         dev,
         sorted(cfg.adapt.items()),

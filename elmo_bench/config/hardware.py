@@ -90,8 +90,9 @@ def trainer(cfg: DictConfig, callbacks: Sequence[pl.Callback] = ()) -> pl.Traine
     except InstantiationException as error:  # an argument that it does not have
         raise ValueError(f"trainer: {error.__cause__ or error}") from error
     except MisconfigurationException as error:
-        said = f"trainer.accelerator={cfg.trainer.accelerator} trainer.devices="
-        raise ValueError(f"{said}{cfg.trainer.devices}: {error}; {ADVICE}") from error
+        asked, devices = cfg.trainer.accelerator, cfg.trainer.devices
+        said = f"trainer.accelerator={asked} trainer.devices={devices}"
+        raise ValueError(f"{said}: {error}; {ADVICE}") from error
     if isinstance(built.strategy, DDPStrategy) and cfg.finetune.name != "none":
         # Unmixed layers of an encoder have no gradients.
         built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)

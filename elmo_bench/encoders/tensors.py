@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 Shapes = Mapping[str, tuple[int, ...]]
-FLOATS = "F64, F32, F16, BF16"
+FLOATS = ("F64", "F32", "F16", "BF16")
 SHOWN = 20  # names in a message
 
 
@@ -24,8 +24,9 @@ def read_tensors(path: str | Path, shapes: Shapes, asking: str) -> dict[str, Ten
             came = {name: tuple(each.get_shape()) for name, each in slices.items()}
             check_shapes(path, came, shapes, asking)
             for name, each in slices.items():
-                if (kind := each.get_dtype()) not in FLOATS.split(", "):
-                    raise ValueError(f"{path}: {name} has type {kind}, but must be {FLOATS}")
+                if (kind := each.get_dtype()) not in FLOATS:
+                    must = f"must be {', '.join(FLOATS)}"
+                    raise ValueError(f"{path}: {name} has type {kind}, but {must}")
             tensors = {name: file.get_tensor(name).float() for name in shapes}
     except SafetensorError as error:
         raise ValueError(f"{path}: not a safetensors file, or damaged: {error}") from error

@@ -1,3 +1,5 @@
+from elmo_bench.elmo import Mask as Mask
+
 from .attention import (
     Scores as Scores,
     attend as attend,

@@ -6,8 +6,10 @@ Axes: B batch, T tokens, K labels.
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from elmo_bench.elmo import Mask
 
 Rules = tuple[list[list[bool]], list[bool], list[bool]]  # allowed moves, first and last labels
 
@@ -26,7 +28,7 @@ class Crf(nn.Module):
         self.transitions = nn.Parameter(weight)  # from row label to column label
 
     def log_likelihood(
-        self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
+        self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Mask
     ) -> Float[Tensor, " B"]:
         """Return log p(labels | scores) of each sentence, in nats; padding is ignored."""
         scores = scores.float()
@@ -46,7 +48,7 @@ class Crf(nn.Module):
         ended = torch.stack(alphas)[last, :, torch.arange(len(last), device=last.device)]
         return ended.logsumexp(-1)
 
-    def decode(self, scores: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
+    def decode(self, scores: Float[Tensor, "B T K"], mask: Mask) -> list[list[int]]:
         """Return the best allowed label sequence of each sentence, without padding."""
         return viterbi(scores, mask, self.rules, self.transitions)
 
@@ -54,7 +56,7 @@ class Crf(nn.Module):
 @torch.no_grad()
 def viterbi(
     scores: Float[Tensor, "B T K"],
-    mask: Bool[Tensor, "B T"],
+    mask: Mask,
     rules: Rules,
     transitions: Float[Tensor, "K K"] | float = 0.0,
 ) -> list[list[int]]:

@@ -123,8 +123,12 @@ class ReluBiLstm(nn.Module):
         dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
-        layers = nn.Linear(input_size, projection_size), nn.ReLU(), nn.Dropout(dropout)
-        self.projection = nn.Sequential(nn.Dropout(input_dropout), *layers)
+        self.projection = nn.Sequential(
+            nn.Dropout(input_dropout),
+            nn.Linear(input_size, projection_size),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+        )
         self.bilstm = BiLstm(input_size=projection_size, hidden_size=hidden_size)
         self.dim = self.bilstm.dim
 
@@ -216,5 +220,6 @@ class AlternatingHighwayLstm(nn.Module):
         for layer in self.layers:
             dropout_mask = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
             h = layer(h, sizes, dropout_mask)
-        padded, _ = pad_packed_sequence(packed._replace(data=h), True, total_length=mask.shape[1])
+        how: Any = {"batch_first": True, "total_length": mask.shape[1]}
+        padded, _ = pad_packed_sequence(packed._replace(data=h), **how)
         return padded.index_select(0, order.argsort()) * mask[..., None]

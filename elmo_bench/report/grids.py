@@ -213,8 +213,10 @@ def differences(report: Report) -> Grid:
         else (cell, [score(cell), *[""] * 6])
         for cell in report.cells
     ]
-    about = f"A row is a way to train; the difference is to {labels.base}, in points, above 0 if "
-    caption = _caption(report, f"{about}the row is better.", ABOUT_TESTS, smallest, ABOUT_ERRORS)
+    about = f"A row is a way to train; the difference is to {labels.base}, in points, above 0"
+    caption = _caption(
+        report, f"{about} if the row is better.", ABOUT_TESTS, smallest, ABOUT_ERRORS
+    )
     what = title(report, f"{MEANS}, and its difference to {labels.base}")
     grid = by_cell(report, rows, ["mean", *TESTED, ERRORS], what, caption)
     return _best_bold(report, grid)._replace(spare=(ERRORS, SMALLEST, "p"))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, NotNegative, Size
-from elmo_bench.nn import Backbone, BiLstm, Scores, Tokens, attend, masked_max, masked_mean
+from elmo_bench.nn import Backbone, BiLstm, Mask, Scores, Tokens, attend, masked_max, masked_mean
 
 from .examples import Batch
 from .pooled import Classifier, ClassWeights
@@ -45,9 +45,13 @@ class Esim(Classifier):
             nn.Dropout(attention_dropout), nn.Linear(4 * self.backbone.dim, hidden_size), nn.ReLU()
         )
         self.composition = BiLstm(input_size=hidden_size, hidden_size=hidden_size, dropout=dropout)
-        layers = nn.Linear(4 * self.composition.dim, hidden_size), nn.ReLU(), nn.Dropout(dropout)
-        output = Scores(hidden_size, self.num_scores)
-        self.classifier = nn.Sequential(nn.Dropout(dropout), *layers, output)
+        self.classifier = nn.Sequential(
+            nn.Dropout(dropout),
+            nn.Linear(4 * self.composition.dim, hidden_size),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            Scores(hidden_size, self.num_scores),
+        )
         self._initialise()
 
     def _initialise(self) -> None:
@@ -83,7 +87,7 @@ class Esim(Classifier):
         return self.classifier(torch.cat([first, second], -1))
 
     def _compose(
-        self, x: Float[Tensor, "B T H"], context: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
+        self, x: Float[Tensor, "B T H"], context: Float[Tensor, "B T H"], mask: Mask
     ) -> Float[Tensor, "B _"]:
         """Compose a sentence with its context in the other and pool it (sections 3.2, 3.3)."""
         x = self.projection(torch.cat([x, context, x - context, x * context], -1))

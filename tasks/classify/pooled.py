@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from elmo_bench.files import Dropout, Positive, counted_noun
-from elmo_bench.nn import Backbone, Scores, masked_max, masked_mean, masked_softmax
+from elmo_bench.nn import Backbone, Mask, Scores, masked_max, masked_mean, masked_softmax
 
 from .examples import Batch, Example
 
@@ -104,7 +104,7 @@ class SelfAttentivePool(nn.Module):
         super().__init__()
         self.score = Scores(size, 1)
 
-    def forward(self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B H"]:
+    def forward(self, x: Float[Tensor, "B T H"], mask: Mask) -> Float[Tensor, "B H"]:
         shares = masked_softmax(self.score(x).squeeze(-1), mask)
         return (shares[..., None] * x).sum(1)
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.files import Count, Dropout, Size
-from elmo_bench.nn import Backbone, BiGru, Scores, attend, masked_softmax, variational_dropout
+from elmo_bench.nn import Backbone, BiGru, Mask, Scores, attend, masked_softmax, variational_dropout
 
 from .data import NONE, Answer, Batch
 
@@ -152,7 +152,7 @@ class BiAttention(nn.Module):
         self,
         context: Float[Tensor, "B T H"],
         question: Float[Tensor, "B Q H"],
-        mask: Bool[Tensor, "B T"],
+        mask: Mask,
         question_mask: Bool[Tensor, "B Q"],
     ) -> Float[Tensor, "B T _"]:
         scores = self.similarity(context, question)
@@ -179,16 +179,12 @@ class SelfAttention(nn.Module):
         self.nothing = nn.Parameter(torch.tensor(-1.0))
         self.output = dense(3 * self.dim, self.dim)
 
-    def forward(
-        self, x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T H"]:
+    def forward(self, x: Float[Tensor, "B T H"], mask: Mask) -> Float[Tensor, "B T H"]:
         r = self.encoder(x, mask)
         seen = self.weights(r, mask) @ r
         return torch.relu(self.output(torch.cat([r, seen, r * seen], -1)))
 
-    def weights(
-        self, r: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T T"]:
+    def weights(self, r: Float[Tensor, "B T H"], mask: Mask) -> Float[Tensor, "B T T"]:
         """Return attention weights; rows sum to at most 1; 0 at the token itself and at padding."""
         others = mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
         nothing = F.pad(self.nothing.expand(1), (mask.shape[1], 0))

@@ -54,6 +54,7 @@ def test_penalty_adds_up_over_places():
     with torch.no_grad():
         for mix in elmo.mixes.values():
             mix.weights.fill_(-3.0)
+            mix.gamma.fill_(100.0)  # of which there is no penalty
     assert elmo.penalty().item() == pytest.approx(0.5 * 2 * 3 * 9)
 
 

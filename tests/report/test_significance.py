@@ -196,6 +196,12 @@ def test_no_difference_is_larger_than_all():
     assert compare(ours, theirs).interval == (-2, 2)
 
 
+def test_few_runs_on_either_side_decide_nothing():
+    for runs in ((4, 5), (10, 4)):
+        test = compare(*pair(Setting(runs=runs), seed=4))
+        assert (test.runs, test.is_preliminary) == (runs, True)
+
+
 def test_power():
     """Of a normal, 1.96 + 0.84 standard errors; of few degrees of freedom by simulation."""
     assert noncentrality(math.inf, 1) == pytest.approx(stats.norm.ppf([0.975, 0.8]).sum())

@@ -37,6 +37,7 @@ def identity():
         ("run_dir=here outputs_dir=there data_dir=data cache_dir=cache", ""),
         ("resume=true num_workers=2 logger=wandb", ""),
         ("trainer=cpu trainer.enable_progress_bar=false", ""),
+        ("trainer.devices=[3]", ""),
         ("trainer.devices=[0,2]", "trainer.devices=2"),
         ("store.mode='off' store.dtype=float16", ""),
         ("store.mode=memory store.dtype=int8", "store.dtype=int8"),

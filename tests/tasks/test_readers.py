@@ -144,6 +144,7 @@ MISFITS = [
     ("squad", '"x7"', '"b": "", "x7"', "", "and 1 answers have no question in .* such as 'b'"),
     ("squad", '"mill"', "null", "", "'x7' must be text, but it is None"),
     ("squad", None, '["a"]', "", r"'\[\"a\"\]', but this file must contain a JSON object"),
+    ("snli", "\tSnow", "\tRain", ":1", "Rain', but .* and the words of .*gold:1"),
     ("snli", "neutral\tRain", "1\tRain", ":1", "one of contradiction, entailment, neutral, and"),
     ("sst5", "\n1\t1\tNo queue", "", "", "1 prediction, but the gold file has 2 examples"),
     ("sst5", "3\t3", "3\tpositive", ":1", "one of 0, 1, 2, 3, 4, and .*; check that task.classes"),

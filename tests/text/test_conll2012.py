@@ -73,8 +73,11 @@ WRONG = {  # what stands in its place, in which line, and what is said
     "#begin": ("nonsense\n#begin", 1, "a document must begin with"),
     "#end document\n\n#b": ("#b", 7, r"'#begin document .* has no #end document yet"),
     "012": ("000", 9, "occurs twice, first in line 1"),
+    "  (V*)": ("", 3, "12 columns, but .* must have 13, as line 2"),
     "sing": ("[WORD]", 3, r"word '\[WORD\]': this file is a skeleton, to which job=ontonotes adds"),
-    # What the format says twice: a row repeated, a lost empty line, two rows in a line.
+    "Why  _": ("Why", 5, "11 columns, but .* must have 12 or more"),
+    # What the format says twice: a row lost, repeated, a lost empty line, two rows in a line.
+    f"{WHY}\n": ("", 5, "word number '1', but it must be 0"),
     WHY: (f"{WHY}\n{WHY}", 6, "number '0', but .* 1"),
     f"{LAST}\n": (f"{LAST}\n{row(0, 'Oh')}\n", 7, "an empty line"),
     f"\n{SING}": ("", 11, "has 3 opening and 1 closing"),

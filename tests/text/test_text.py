@@ -79,10 +79,16 @@ def write(path, content):
     return path
 
 
-def test_a_line_without_a_tag(tmp_path):
-    said = r"x.txt:1: 1 column, but there must be word and tag: 'alone'"
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"alone\n", r"x.txt:1: 1 column, but there must be word and tag: 'alone'"),
+        (b"a O\nb O O\n", r"x.txt:2: 3 columns, but the lines before have 2: 'b O O'"),
+    ],
+)
+def test_bad_columns(tmp_path, content, said):
     with pytest.raises(ValueError, match=said):
-        list(read_blocks(write(tmp_path / "x.txt", b"alone\n")))
+        list(read_blocks(write(tmp_path / "x.txt", content)))
 
 
 def by_word(path, wanted=None):
@@ -172,6 +178,7 @@ def test_missing_and_damaged_files(tmp_path):
         (b"b 1 2\nb 1 2a 1 2\n", r"v.txt:2: a vector of 4 numbers"),
         (b"b 1 2 3\nb 4 1 2 3\n", r"v.txt:2: a vector of 4 numbers, but a line must be a word and 3"),
         (b"b 1 2\na 1\n", r"v.txt:2: a vector of 1 number,"),
+        (b"b 1 2\n1 2\n", r"v.txt:2: a vector of 1 number,"),  # no header, in line 2
         (b"b 1 2\na\n", r"v.txt:2: a vector of 0 numbers"),
         (b"3 2\na 1 2\nb 1 2\n", r"v.txt: its first line says 3 vectors, but the file has 2"),
         (b"2 3\na 1 2\nb 1 2\n", r"v.txt:2: a vector of 2 numbers, but a line must be a word and 3"),

@@ -27,9 +27,10 @@ log = logging.getLogger(__name__)
 
 def _load() -> Any:
     """Return the library; None if it was not built, is of another version or of another machine."""
-    found: Any = find_spec(f"{__package__}._pointwise")
+    if (found := find_spec(f"{__package__}._pointwise")) is None:
+        return None
     try:
-        library = ctypes.CDLL(found.origin)  # None, if it was not built, has no origin
+        library = ctypes.CDLL(found.origin)
         if library.elmo_native_version() != VERSION:
             return None
     except (AttributeError, OSError):

@@ -19,7 +19,7 @@ from elmo_bench.files import read_json
 from ..lora import merge_adapter
 from ..tensors import check_finite
 
-MOST = 4096  # layers; a config.json with more would fill the memory with modules
+MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
 transformers.utils.logging.set_verbosity_error()  # no lists of unused heads
 transformers.utils.logging.disable_progress_bar()
@@ -84,8 +84,9 @@ def _config(source: Path, where: dict[str, Any]) -> Any:
         )
     if not hasattr(config, "vocab_size"):
         raise ValueError(f"its type is {config.model_type}")
-    if (count := getattr(config, "num_hidden_layers", 0)) > MOST:
-        raise ValueError(f"its config.json has {count} layers, but at most {MOST:,} are possible")
+    if (count := getattr(config, "num_hidden_layers", 0)) > MAX_LAYERS:
+        said = f"its config.json has {count} layers"
+        raise ValueError(f"{said}, but at most {MAX_LAYERS:,} are possible")
     return config
 
 
@@ -140,8 +141,10 @@ def naming(model: Any) -> Iterator[None]:
         if passes or said.startswith("encoder."):
             raise
         if "trust_remote_code" in said:
-            said = "it requires remote code, which is never run: choose a model whose architecture "
-            said += "is part of transformers"
+            said = (
+                "it requires remote code, which is never run: choose a model whose architecture is "
+                "part of transformers"
+            )
         if not isinstance(error, OSError):
             raise ValueError(f"{name} cannot be used as a text encoder: {said}") from error
         raise OSError(
