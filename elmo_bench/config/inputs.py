@@ -166,8 +166,7 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
         own = [table[rows.get(word, 0)] for rows, table in parts]
         return np.concatenate([x / (np.linalg.norm(x) or 1) if unit else x for x in own])
 
-    found = dict.fromkeys(word for rows, _ in parts for word in rows)
-    return {word: vector(word) for word in found}
+    return {word: vector(word) for word in dict.fromkeys(w for rows, _ in parts for w in rows)}
 
 
 def is_lower(words: Iterable[str]) -> bool:

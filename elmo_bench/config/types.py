@@ -30,11 +30,11 @@ def arguments(target: str) -> dict[str, Any]:
         signature = inspect.signature(called, eval_str=True)
     except NameError:  # hints only for type checkers
         signature, is_exact = inspect.signature(called), False
-    known: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for each in signature.parameters.values():
         name = "**" if each.kind is each.VAR_KEYWORD else each.name
-        known[name] = each.annotation if is_exact and each.annotation is not each.empty else Any
-    return known
+        hints[name] = each.annotation if is_exact and each.annotation is not each.empty else Any
+    return hints
 
 
 def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:

@@ -23,9 +23,9 @@ from elmo_bench.text.conll import FIRST_PREDICATE, GAP, MIN_COLUMNS, NO_WORD, PO
 log = logging.getLogger(__name__)
 ANNOTATIONS = "english/annotations"
 LDC = ("data/files/data", "ontonotes-release-5.0/data/files/data", "data", "")  # where they may be
-# Releases by the ending of their skeletons: folder of a split -> the file that conf/data/ names.
 V5 = ("train", "development", "conll-2012-test")
 V4 = {"train": "train", "development": "dev", "test": "test"}
+# Releases by the ending of their skeletons: folder of a split -> the file that conf/data/ names.
 RELEASES = {
     ".gold_skel": {split: f"ontonotes5/{split}.gold_conll" for split in V5},
     ".v4_gold_skel": {k: f"conll2012/{v}.english.v4_gold_conll" for k, v in V4.items()},

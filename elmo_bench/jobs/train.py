@@ -88,7 +88,7 @@ def _attempt(
     """Train and test in this precision; the result is of the config as it was `asked` for."""
     changed: Any = OmegaConf.merge(asked, {"trainer": {"precision": precision}})
     cfg = _seeded(changed)
-    corpus = {k: files[f"data.{k}"] for k in inputs.SPLITS if f"data.{k}" in files}
+    corpus = {split: files[key] for split in inputs.SPLITS if (key := f"data.{split}") in files}
     parts = build.parts(cfg, corpus)
     parameters = count_parameters(parts.module)
     in_others = inputs.overlap(cfg, parts.data.examples) if is_first() else {}

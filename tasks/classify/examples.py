@@ -80,7 +80,9 @@ def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -
             file.write("\t".join([str(example.gold), str(predicted), *texts]) + "\n")
 
 
-def read_predictions(path: Path, examples: Sequence[Example], labels: Sequence[str] = ()) -> list:
+def read_predictions(
+    path: Path, examples: Sequence[Example], labels: Sequence[str] = ()
+) -> list[Any]:
     """Read the predictions from a file written by `write`; labels must be among `labels`, if given.
 
     Raises ValueError if its texts or gold differ from those of the examples, or for a prediction of

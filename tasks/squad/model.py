@@ -53,8 +53,8 @@ class Reader(nn.Module):
         rows = torch.arange(len(first), device=first.device)
         starts = batch.offsets[rows, first, 0].tolist()
         ends = batch.offsets[rows, last, 1].tolist()
-        found = zip(batch.texts, starts, ends, strict=True)
-        return [Answer(text[start:end], start, end) for text, start, end in found]
+        spans = zip(batch.texts, starts, ends, strict=True)
+        return [Answer(text[start:end], start, end) for text, start, end in spans]
 
 
 class BiDafPlus(Reader):

@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 
 def _load() -> Any:
     """Return the library; None if it was not built, is of another version or of another machine."""
-    if (found := find_spec(f"{__package__}._pointwise")) is None:
+    if (spec := find_spec(f"{__package__}._pointwise")) is None:
         return None
     try:
-        library = ctypes.CDLL(found.origin)
+        library = ctypes.CDLL(spec.origin)
         if library.elmo_native_version() != VERSION:
             return None
     except (AttributeError, OSError):

@@ -26,7 +26,11 @@ transformers.utils.logging.disable_progress_bar()
 
 
 def load(
-    model: str, revision: Any, dtype: torch.dtype, pretrained: bool, adapter: str | Path | None
+    model: str,
+    revision: str | None,
+    dtype: torch.dtype,
+    pretrained: bool,
+    adapter: str | Path | None,
 ) -> tuple[Any, Any]:
     """Return the tokenizer and the model, without a pooler; for an encoder-decoder, its encoder.
 
