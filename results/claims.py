@@ -170,7 +170,7 @@ def conditions_on(run: Run, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _has(run: Run, values: Mapping[str, Any]) -> bool:
     """Whether a run has these values; a key that it lacks, or that has no effect, has any value."""
-    known = {key for key in run.settings if key not in run.idle}
+    known = {key for key in run.settings if key not in run.without_effect}
     asked = conditions_on(run, values).items()
     return bool(where([run], {k: v for k, v in asked if {k, f"{k}.name"} & known}))
 

@@ -28,6 +28,7 @@ from elmo_bench.runs import (
     is_baseline,
     key_of,
     leaves,
+    num_layers_in,
     read_run,
     unfinished,
 )
@@ -38,6 +39,14 @@ from elmo_bench.text.sentences import read_text, text_files
 log = logging.getLogger(__name__)
 SPLITS = ("train", "dev", "test")
 MODEL_SUFFIXES = (".safetensors", ".json", ".txt", ".model")  # weights, config, tokenizer
+# Files beside a model that no layer depends on: those of sentence-transformers, and of generation.
+UNREAD = (
+    "config_sentence_transformers.json",
+    "data_config.json",
+    "generation_config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+)
 ENCODER_FILES = ("options", "weights", "vectors")  # settings of encoders that name a file
 
 
@@ -56,6 +65,8 @@ def files(cfg: DictConfig) -> dict[str, Path]:
         paths |= encoder_files(cfg)
         if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
             paths["encoder.softmax"] = weights.with_name("softmax.safetensors")
+            if paths["encoder.softmax"].is_file():  # whose rows these words name
+                paths["encoder.vocabulary"] = weights.with_name("vocabulary.txt")
     return _present(paths)
 
 
@@ -76,7 +87,8 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     for key, pattern in (("model", "*"), ("adapter", "adapter_*")):
         if isinstance(folder := cfg.encoder.get(key), str):  # or a name on the hub
             files = Path(folder).expanduser().glob(pattern)
-            read = [file for file in files if file.suffix in MODEL_SUFFIXES]
+            named = [file for file in files if file.suffix in MODEL_SUFFIXES]
+            read = [file for file in named if file.name not in UNREAD]
             paths |= {f"encoder.{file.name}": file for file in read}
     return _present(paths)
 
@@ -176,14 +188,25 @@ def is_lower(words: Iterable[str]) -> bool:
 
 def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
     """Return the folder, among these by identity, of the run that a config would repeat."""
-    settings = identity_of(cfg, {}).partition("-")[0] if run_folders else ""
-    if not any(identity.startswith(settings) for identity in run_folders):
+    # The digest of the settings is cheap, and says of most commands that no run is the same.
+    settings = {identity_of(cfg, {}, number).partition("-")[0] for number in _possible_layers(cfg)}
+    if settings.isdisjoint(identity.partition("-")[0] for identity in run_folders):
         return None
     try:
-        inputs = hash_files(files(cfg))
+        paths = files(cfg)
+        identity = identity_of(cfg, hash_files(paths), num_layers_in(paths))
     except (OSError, ValueError):  # the run itself reports the error
         return None
-    return run_folders.get(identity_of(cfg, inputs))
+    return run_folders.get(identity)
+
+
+def _possible_layers(cfg: DictConfig) -> Iterator[int | None]:
+    """Yield the numbers of the encoder's layers by which `elmo.mix` may have two names."""
+    yield from (None, 1)
+    mix: Any = OmegaConf.to_container(cfg)["elmo"]["mix"]  # type: ignore[call-overload, index]
+    layers = mix if isinstance(mix, list) else [mix]
+    if all(isinstance(layer, int) for layer in layers):
+        yield max(layers) + 1
 
 
 def earlier_run(cfg: DictConfig) -> Path | None:

@@ -14,7 +14,11 @@ from .bounds import (
     Text as Text,
     one_of as one_of,
 )
-from .download import fetch as fetch, hash_file as hash_file
+from .download import (
+    fetch as fetch,
+    hash_content as hash_content,
+    hash_file as hash_file,
+)
 from .files import (
     alone as alone,
     atomic as atomic,

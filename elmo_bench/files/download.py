@@ -11,6 +11,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from .files import alone, atomic
+from .read import BUFFER, opened
 
 log = logging.getLogger(__name__)
 _offline = ContextVar("_offline", default=False)
@@ -151,3 +152,14 @@ def hash_file(path: Path) -> str:
     """Return the sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_content(path: Path) -> str:
+    """Return the sha256 of a file's content, that of a `.gz` unpacked; ValueError for a damaged
+    one.
+    """
+    sha256 = hashlib.sha256()
+    with opened(path) as file:
+        while piece := file.read(BUFFER):
+            sha256.update(piece)
+    return sha256.hexdigest()

@@ -113,7 +113,7 @@ def _is_of(setting: Row, run: Run) -> bool:
     own = {key: of_task[key] for key in OWN if key in of_task}
     row = {"norm": "none", "mix": "all"} | own | setting
     wanted = {f"elmo.{key}": value for key, value in row.items()}
-    return _has_all(run, {key: wanted[key] for key in wanted if key not in run.idle})
+    return _has_all(run, {key: wanted[key] for key in wanted if key not in run.without_effect})
 
 
 def _has_all(run: Run, wanted: Mapping[str, Any]) -> bool:

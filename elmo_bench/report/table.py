@@ -26,7 +26,8 @@ from elmo_bench.runs import (
     values,
     varies,
 )
-from elmo_bench.runs.query import drawn
+from elmo_bench.runs.query import HYDRAS, drawn
+from elmo_bench.runs.read import FILES, INPUTS
 
 from .comparison import (
     SPLITS,
@@ -49,8 +50,10 @@ MIXED = "runs of different code"
 READ = {  # what follows from a column below these keys: files that a run reads, and their names
     "data": ("inputs.data", "trained_on"),
     "encoder": ("inputs.encoder", "encoder.dir", "encoder.options", "encoder.weights"),
+    "elmo.adapt": ("inputs.encoder.softmax", "inputs.encoder.vocabulary"),
     "vocab.vectors": ("inputs.vocab",),
 }
+OF_ENCODER = ("encoder", MIX, "inputs.encoder")  # keys that a baseline does not have
 MOST = 8  # a note names up to so many settings
 NAMED = 3  # a note names up to so many cells, and counts the others
 
@@ -226,9 +229,10 @@ def unlike(
         yield f"each side with its own choice of {budgets.pop()} draws"
         keys -= drawn(runs)
     with_layers = [[run for run in row if not run.is_baseline] for row in rows]
-    sides = {key: with_layers if below(key, ("encoder", MIX)) else rows for key in keys}
+    sides = {key: with_layers if below(key, OF_ENCODER) else rows for key in keys}
     more = [key for key in sorted(keys) if any(varies(row, parts, key) for row in sides[key])]
-    shown = [key for key in more if not key.endswith("._partial_")]
+    named_files = {f"{INPUTS}{FILES[key]}" for key in more if key in FILES}
+    shown = [key for key in more if key not in named_files and not key.endswith(HYDRAS)]
     if shown:
         shown[MOST:] = [f"{len(shown) - MOST} more"] * (len(shown) > MOST)
         yield f"the sides differ in {listed(shown)}, too"

@@ -36,6 +36,7 @@ from .identity import (
     hash_files as hash_files,
     is_baseline as is_baseline,
     leaves as leaves,
+    num_layers_in as num_layers_in,
     reads_apart as reads_apart,
     settings_digest as settings_digest,
 )

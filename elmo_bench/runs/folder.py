@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import IS_CLONE, __version__
 from elmo_bench.files import read_json, remove_scratch, signals, write_json, write_text
 
-from .identity import hash_files, identity_of
+from .identity import hash_files, identity_of, num_layers_in
 from .read import BEGUN, ENDED, ERROR, Run, read_run, readable
 
 LAST_CHECKPOINT = "last.ckpt"
@@ -71,7 +71,7 @@ def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | Non
     for left in folder.glob(SLURMS):
         left.unlink()
     inputs = hash_files(files)
-    identity = identity_of(cfg, inputs)
+    identity = identity_of(cfg, inputs, num_layers_in(files))
     if cfg.resume and (last := last_checkpoint(folder, identity)):
         return last
     if cfg.resume and (folder / LAST_CHECKPOINT).is_file() and not (folder / ENDED).exists():
@@ -186,7 +186,8 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     """Return the `last.ckpt` in `run_dir`, of the same identity, that resume=true continues."""
     if not cfg.resume:
         return None
-    return last_checkpoint(Path(cfg.run_dir), identity_of(cfg, hash_files(files)))
+    identity = identity_of(cfg, hash_files(files), num_layers_in(files))
+    return last_checkpoint(Path(cfg.run_dir), identity)
 
 
 def last_checkpoint(folder: Path, identity: str) -> Path | None:

@@ -1,5 +1,13 @@
-"""When two runs are the same: effective settings and the contents of their files are equal."""
+"""When two runs are the same: the settings that affect results, and the contents of files, are equal.
 
+Two notions must not be confused. A setting is *without effect* if no value of it could change this
+run, such as `elmo.l2` of a baseline: it is no part of the run, and no report compares it. A setting
+is *at its default* if it has the value that runs had before the setting existed, such as
+`tf32=false`: an identity leaves it out, so that identities outlive new settings, but a report takes
+it for the value that it is.
+"""
+
+import copy
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -10,7 +18,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import hash_file
+from elmo_bench.files import hash_content, read_json
 
 DIGITS = 16  # hexadecimal digits of a sha256
 ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_workers", "logger")
@@ -28,20 +36,78 @@ NOT_IDENTITY = (
     *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
     *("task.gradient_clip", "task.gradient_clip_algorithm"),
     *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
-    "trained_on.labels",  # of earlier runs, null in all that are kept
     *("vocab.vectors", "vocab.origin"),
 )
+# Settings that are newer than the first kept runs, with the value of a run that lacks them.
+EARLIER: dict[str, Any] = {
+    "tf32": False,
+    "trial": None,
+    "draw_seed": None,
+    "data.held_out": None,
+    "trained_on.held_out": None,
+    "task.joint": False,
+}
+# Below these keys null means the default of a class; a run that lacks such a key has null.
+NULLABLE = ("task.optimizer", "data.columns", "trained_on.columns")
+# Precisions of Lightning that are written in several ways.
+PRECISIONS = {
+    None: "32-true",
+    32: "32-true",
+    "32": "32-true",
+    64: "64-true",
+    "64": "64-true",
+    16: "16-mixed",
+    "16": "16-mixed",
+    "bf16": "bf16-mixed",
+}
+# Transformers whose config says how many layers they have above the embeddings.
+COUNTED_TRANSFORMERS = ("bert", "roberta", "xlm-roberta", "electra", "deberta-v2")
 # Names of files of our encoders; those of users may mean something else by these keys.
 OUR_ENCODER_FILES = ("encoder.dir", "encoder.options", "encoder.weights", "encoder.vectors")
 
 
-def identity_of(cfg: DictConfig, inputs: Mapping[str, str]) -> str:
-    """Return two digests, of a config and of its files' hashes: equal for the same run."""
+def identity_of(cfg: DictConfig, inputs: Mapping[str, str], num_layers: int | None = None) -> str:
+    """Return two digests, of a config and of its files' hashes: equal for the same run.
+
+    With `num_layers`, the number of the encoder's layers, `elmo.mix=top` is the same run as the
+    number of the top layer.
+    """
     config = resolved(cfg)
-    settings = acting(config) | {"data.labels": None}  # which all runs once had
-    for key in _names_of_files(config):
-        settings.pop(key, None)
+    config["elmo"]["mix"] = _mix(config["elmo"]["mix"], num_layers)
+    left_out = (*at_default(config), *_names_of_files(config))
+    settings = {key: value for key, value in acting(config).items() if key not in left_out}
     return f"{digest(settings)}-{digest(inputs)}"
+
+
+def num_layers_in(files: Mapping[str, Path]) -> int | None:
+    """Return the number of an encoder's layers by its files, as a run names them; None if they do
+    not say it.
+    """
+    if "encoder.vectors" in files:
+        return 1
+    try:
+        if path := files.get("encoder.options"):
+            return int(read_json(path)["lstm"]["n_layers"]) + 1
+        if path := files.get("encoder.config.json"):
+            config = read_json(path)
+            if config["model_type"] in COUNTED_TRANSFORMERS:
+                return int(config["num_hidden_layers"]) + 1
+    except (OSError, ValueError, TypeError, KeyError):  # loading the encoder reports it
+        pass
+    return None
+
+
+def _mix(mix: Any, num_layers: int | None) -> Any:
+    """Return one way to write the layers of `elmo.mix`: the top layer as `top`, a single one as its
+    number, several in order, and every layer as `all`.
+    """
+    if isinstance(mix, list):
+        mix = mix[0] if len(mix) == 1 else sorted(mix)
+    if num_layers is None:
+        return mix
+    if mix == num_layers - 1 or (num_layers == 1 and mix in ("all", "uniform")):
+        return "top"
+    return "all" if mix == [*range(num_layers)] else mix
 
 
 def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
@@ -61,7 +127,8 @@ def settings_digest(cfg: DictConfig) -> str:
     sweep with equal digests are one run, but runs that differ in num_workers are not.
     """
     config = resolved(cfg, unknown=("run_dir",))
-    without = tuple(idle(config))
+    config["elmo"]["mix"] = _mix(config["elmo"]["mix"], None)
+    without = tuple(without_effect(config))
     return digest({key: value for key, value in leaves(config) if not below(key, without)})
 
 
@@ -76,7 +143,33 @@ def resolved(cfg: DictConfig, unknown: tuple[str, ...] = ELSEWHERE) -> dict[str,
         content.task.joint = False
     if "elmo" in content and is_baseline(content):
         as_baseline(content)
-    return OmegaConf.to_container(content, resolve=True)  # type: ignore[return-value]
+    config: Any = OmegaConf.to_container(content, resolve=True)
+    return written_alike(config)
+
+
+def written_alike(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a resolved config in which equal settings are written in one way, and settings newer
+    than the config have the value that they then had.
+    """
+    config = copy.deepcopy(dict(config))
+    trainer, elmo = config.get("trainer") or {}, config.get("elmo") or {}
+    if "precision" in trainer:
+        precision = trainer["precision"]
+        trainer["precision"] = PRECISIONS.get(precision, precision)
+    if trainer.get("gradient_clip_val") == 0:  # Lightning does not clip then
+        trainer["gradient_clip_val"] = None
+    if isinstance(trainer.get("devices"), list):  # which ones is where it runs
+        trainer["devices"] = len(trainer["devices"])
+    if isinstance(elmo.get("at"), list):
+        elmo["at"] = sorted(elmo["at"])
+    for key, value in EARLIER.items():
+        *sections, name = key.split(".")
+        section = config
+        for each in sections:
+            section = section.get(each) or {}
+        if section:  # a made-up config may lack whole sections
+            section.setdefault(name, value)
+    return config
 
 
 def is_baseline(config: Mapping[str, Any]) -> bool:
@@ -99,11 +192,11 @@ def reads_apart(config: Mapping[str, Any]) -> bool:
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
-    without = (*NOT_IDENTITY, *OUR_ENCODER_FILES * _is_ours(config), *idle(config))
-    found = {key: value for key, value in leaves(config) if not below(key, without)}
-    if isinstance(devices := found.get("trainer.devices"), list):  # which ones is where it runs
-        found["trainer.devices"] = len(devices)
-    return found
+    left_out = [*NOT_IDENTITY, *without_effect(config)]
+    if _is_ours(config):
+        left_out += OUR_ENCODER_FILES
+    without = tuple(left_out)
+    return {key: value for key, value in leaves(config) if not below(key, without)}
 
 
 def _is_ours(config: Mapping[str, Any]) -> bool:
@@ -111,34 +204,48 @@ def _is_ours(config: Mapping[str, Any]) -> bool:
     return str(target).startswith("elmo_bench.")
 
 
-def idle(config: Mapping[str, Any]) -> Iterator[str]:
-    """Return the keys that have no effect given the values of others."""
+def without_effect(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys, of settings or of whole sections, that no value could give an effect, given
+    the values of others.
+    """
     settings = dict(leaves(config))
     mix = settings.get("elmo.mix")
+    is_mixed = mix == "all" or (isinstance(mix, list) and len(mix) > 1)
     if mix == "none":  # the baseline
         yield from (key for key in settings if below(key, ("elmo",)) and key != "elmo.mix")
         yield from ("finetune", "store")
-    # The defaults before these settings existed.
-    later = ("tf32", "data.labels", "data.held_out", "task.joint")
-    yield from (key for key in later if not settings.get(key))
-    if settings.get("trial") is None:
-        yield "trial"
     if not settings.get("elmo.adapt") or mix == "none":
         yield "adapt"
     # A single share is 1 for any logit; a uniform mix has no logits.
-    if mix != "all" and not (isinstance(mix, list) and len(mix) > 1):
+    if not is_mixed:
         yield from ("elmo.mix_lr", "elmo.l2")
+    # No layers are kept of an encoder that trains, and a table of vectors is its own store.
     is_finetuned = settings.get("finetune.name", "none") != "none"
-    is_exact = settings.get("store.dtype") == "float32"
-    if is_finetuned or is_exact or settings.get("store.mode") == "off":
+    is_static = str(settings.get("encoder._target_")).startswith("elmo_bench.encoders.static.")
+    is_smoke = isinstance(settings.get("trainer.limit_train_batches"), int)
+    if is_finetuned or is_static or is_smoke or settings.get("store.mode") == "off":
         yield "store.dtype"
-    unset = (key for key, value in settings.items() if value is None)
-    yield from (key for key in unset if below(key, ("task.optimizer", "data.columns")))
-    yield "task.scheduler" if "schedule._target_" in settings else "schedule"
+    if "schedule._target_" in settings:
+        yield "task.scheduler"
+    if settings.get("trainer.gradient_clip_val") is None:
+        yield "trainer.gradient_clip_algorithm"
     if settings.get("vocab.vectors"):
         yield "embed.word_dim"
     else:
         yield from ("embed.freeze", "vocab.lowercase", "vocab.unit_vectors")
+
+
+def at_default(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of settings that have the value of runs from before the setting existed."""
+    for key, value in leaves(config):
+        if value is None and below(key, NULLABLE):
+            yield key
+        elif key in EARLIER and value == EARLIER[key]:
+            yield key
+    if config.get("schedule", {}).get("name") == "constant":
+        yield "schedule.name"
+    if (config.get("store") or {}).get("dtype") == "float32":
+        yield "store.dtype"
 
 
 def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -162,11 +269,13 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def hash_files(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the sha256 of each file."""
+    """Return the sha256 of each file's content; that of a `.gz` is of what it unpacks to, so that a
+    text and its `.gz` are one corpus.
+    """
     about = {name: (path.resolve(), path.stat()) for name, path in files.items()}
     return {name: _hash(path, it.st_size, it.st_mtime_ns) for name, (path, it) in about.items()}
 
 
 @cache
 def _hash(path: Path, size: int, modified: int) -> str:  # a sweep asks for each run
-    return hash_file(path)
+    return hash_content(path)

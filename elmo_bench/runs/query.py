@@ -3,14 +3,16 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from .identity import below
+from .identity import NULLABLE, below
 from .read import FILES, INPUTS, Run, frozen, text
 
 Key = tuple[Hashable, ...]  # values of settings
 NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
 # Keys that may differ between runs of an experiment, besides those without effect on scores.
-WITHIN = ("seed", "trial", "job", "split", "encoder._target_", "inputs.checkpoint")
+WITHIN = ("seed", "trial", "job", "split", "inputs.checkpoint")
 ENCODER, MIX = "encoder.name", "elmo.mix"
+# How Hydra builds what a section names; other keys of the section say what differs.
+HYDRAS = ("._partial_", "._convert_", "._recursive_")
 NAMES = ("task.name", "data.name", ENCODER)
 CORPUS = ("data", "trained_on", f"{INPUTS}data")  # keys that identify the corpus
 
@@ -28,8 +30,17 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
 
 
 def values(run: Run, keys: Sequence[str]) -> Key:
-    """Return a run's settings under dotted keys; NOTHING for one that it lacks or that is idle."""
-    return tuple(NOTHING if key in run.idle else run.settings.get(key, NOTHING) for key in keys)
+    """Return a run's settings under dotted keys; NOTHING for one that it lacks or that has no
+    effect in it.
+    """
+    return tuple(_value(run, key) for key in keys)
+
+
+def _value(run: Run, key: str) -> Hashable:
+    if key in run.without_effect:
+        return NOTHING
+    default = None if below(key, NULLABLE) else NOTHING
+    return run.settings.get(key, default)
 
 
 def where(
@@ -64,9 +75,11 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
     hashes of the files that the runs read, such as `inputs.data.train`.
     """
 
-    def importance(key: str) -> tuple[bool, bool, bool, bool, str]:
+    def importance(key: str) -> tuple[bool, bool, bool, bool, bool, bool, str]:
         is_of_elmo, is_input = key.startswith(("elmo.", "finetune.")), key.startswith(INPUTS)
-        return key != "task.name", key not in NAMES, not is_of_elmo, is_input, key
+        is_name, is_hydras = key.endswith(".name"), key.endswith(HYDRAS)
+        ranks = is_hydras, not is_of_elmo, is_input, not is_name
+        return key != "task.name", key not in NAMES, *ranks, key
 
     keys = {key for run in runs for key in run.acting if not below(key, WITHIN)}
     chosen: list[str] = []
@@ -115,10 +128,13 @@ def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
     """Whether runs with equal known keys differ in another key.
 
     A run in which the key has no effect does not count as different. For files, the content counts
-    if its hash is known, not only the name.
+    if its hash is known, not only the name. A run may lack a split of the corpus (an evaluation
+    reads one), but a file beside the encoder's is another encoder.
     """
-    if key.startswith(INPUTS):
+    if below(key, (f"{INPUTS}data",)):
         runs = [run for run in runs if key in run.settings]
+    elif key.startswith(INPUTS):
+        runs = [run for run in runs if run.inputs]
     else:
         runs = [run for run in runs if key in run.acting or key not in run.settings]
     ways = [lambda run: values(run, [key])]

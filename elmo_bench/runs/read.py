@@ -17,7 +17,7 @@ from typing_extensions import TypedDict  # pydantic reads no other before Python
 
 from elmo_bench.files import find_files, is_taken, read_json
 
-from .identity import NOT_IDENTITY, acting, below, idle, leaves
+from .identity import NOT_IDENTITY, acting, below, leaves, without_effect, written_alike
 
 log = logging.getLogger(__name__)
 
@@ -124,19 +124,22 @@ class Run:
         return {*acting(self._measured), *self._hashes, *(FILES.keys() & self.settings.keys())}
 
     @cached_property
-    def idle(self) -> set[str]:
-        """The keys of `settings` that have no effect, given the values of others."""
-        without = tuple(idle(self._measured))
+    def without_effect(self) -> set[str]:
+        """The keys of `settings` that no value could give an effect, given those of others."""
+        without = tuple(without_effect(self._measured))
         return {key for key in self.settings if below(key, without)}
 
     @property
     def _hashes(self) -> dict[str, str]:
         return {f"{INPUTS}{name}": digest[:SHORT] for name, digest in self.inputs.items()}
 
-    @property
+    @cached_property
     def _measured(self) -> dict[str, Any]:
-        """The config with the corpus of training, which results of job=evaluate have themselves."""
-        return {"trained_on": corpus_of(self.config.get("data") or {})} | self.config
+        """The config with equal settings written in one way, and with the corpus of training, which
+        results of job=evaluate have themselves.
+        """
+        config = written_alike(self.config)
+        return {"trained_on": corpus_of(config.get("data") or {})} | config
 
 
 # The types of the values in `result.json` and `run.json`. None: it may be missing.

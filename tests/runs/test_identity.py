@@ -1,5 +1,6 @@
 """When two runs are the same: the settings that act, and the contents of their files."""
 
+import gzip
 import os
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from elmo_bench.config import encoders
 from elmo_bench.config.inputs import encoder_files
-from elmo_bench.runs import Run, hash_files, identity_of, settings_digest
+from elmo_bench.runs import Run, hash_files, identity_of, num_layers_in, settings_digest
+from elmo_bench.runs.identity import EARLIER
 from tests.conftest import composed
 
 GROUPS = ("data", "finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")
@@ -61,14 +64,81 @@ def test_settings_that_change_no_figure(identity, command, same):
     assert identity(*command.split()) == identity(*same.split())
 
 
-def test_a_setting_that_all_runs_once_had_does_not_count():
-    """Neither does it distinguish earlier runs from new ones, nor what they were trained on."""
+@pytest.mark.parametrize("key", [*EARLIER])
+def test_a_run_from_before_a_setting_has_its_default(key):
+    """It is the same run as one with the default, for an identity and for a report."""
     cfg = composed()
-    before = identity_of(cfg, {})
-    OmegaConf.update(cfg, "data.labels", None, force_add=True)
-    assert identity_of(cfg, {}) == before
-    run = Run(Path(), OmegaConf.to_container(cfg))
-    assert run.acting.isdisjoint({"data.labels", "trained_on.labels"})
+    section, _, name = key.rpartition(".")
+    holder = OmegaConf.select(cfg, section) if section else cfg
+    if holder is None:  # `trained_on`, which only evaluations have
+        pytest.skip("this config does not have the section")
+    OmegaConf.set_struct(cfg, False)
+    holder[name] = EARLIER[key]
+    now, identity = Run(Path(), OmegaConf.to_container(cfg)), identity_of(cfg, {})
+    del holder[name]
+    assert identity_of(cfg, {}) == identity
+    assert Run(Path(), OmegaConf.to_container(cfg)).settings[key] == now.settings[key]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("trainer.precision=32", "trainer.precision=32-true"),
+        ("trainer.precision=null", "trainer.precision='32'"),
+        ("trainer.precision=16", "trainer.precision=16-mixed"),
+        ("trainer.precision=bf16", "trainer.precision=bf16-mixed"),
+        ("elmo.at=[output,input]", "elmo.at=[input,output]"),
+        ("trainer.gradient_clip_val=0", "trainer.gradient_clip_val=null"),
+        (
+            "trainer.gradient_clip_val=0 trainer.gradient_clip_algorithm=value",
+            "trainer.gradient_clip_val=null",
+        ),
+        ("elmo.mix=[1]", "elmo.mix=1"),
+        ("elmo.mix=[2,0]", "elmo.mix=[0,2]"),
+        ("trainer=smoke store.dtype=int8", "trainer=smoke"),
+        ("encoder=static vocab.vectors=v store.dtype=int8", "encoder=static vocab.vectors=v"),
+    ],
+)
+def test_settings_that_are_written_in_two_ways(identity, one, other):
+    """They are one run, for a sweep and a report, too."""
+    one, other = ["trainer=auto", *one.split()], ["trainer=auto", *other.split()]
+    assert identity(*one) == identity(*other)
+    assert identity(*one, digest=settings_digest) == identity(*other, digest=settings_digest)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "num_layers"),
+    [
+        ("top", 2, 3),
+        ("top", [2], 3),
+        ("all", [2, 0, 1], 3),
+        ("all", "top", 1),
+        ("uniform", 0, 1),
+    ],
+)
+def test_layers_that_are_written_in_two_ways(one, other, num_layers):
+    cfgs = [composed(f"elmo.mix={mix}".replace(" ", "")) for mix in (one, other)]
+    assert len({identity_of(cfg, {}, num_layers) for cfg in cfgs}) == 1
+    assert len({identity_of(cfg, {}, num_layers + 1) for cfg in cfgs}) == 2
+    assert len({identity_of(cfg, {}) for cfg in cfgs}) == 2  # the encoder may have more layers
+
+
+def test_the_number_of_layers_by_an_encoders_files(tmp_path):
+    """As the encoder itself counts them."""
+    cfg = composed("encoder=mini")
+    files = encoder_files(cfg)
+    assert num_layers_in(files) == encoders.encoder(cfg).num_layers == 3
+    assert num_layers_in({"encoder.vectors": tmp_path}) == 1
+    config = tmp_path / "config.json"
+    for text, number in (
+        ('{"model_type": "bert", "num_hidden_layers": 6}', 7),
+        ('{"model_type": "unheard-of", "num_hidden_layers": 6}', None),
+        ('{"model_type": "bert"}', None),
+        ("no JSON", None),
+    ):
+        config.write_text(text)
+        assert num_layers_in({"encoder.config.json": config}) == number
+    assert num_layers_in({}) is None
 
 
 @pytest.mark.parametrize(
@@ -185,6 +255,19 @@ def test_contents_of_files_count_and_not_their_names(identity, tmp_path):
     hashes = {name: hash_files({"data.train": tmp_path / name}) for name in "abc"}
     assert identity(inputs=hashes["a"]) == identity("data_dir=elsewhere", inputs=hashes["b"])
     assert identity(inputs=hashes["a"]) != identity(inputs=hashes["c"])
+
+
+def test_a_text_and_its_gz_are_one_corpus(tmp_path):
+    """Whatever gzip writes into the head of the file, such as a time."""
+    text = b"a corpus\n" * 1000
+    (tmp_path / "a.txt").write_bytes(text)
+    for name, time in (("b.txt.gz", 1), ("c.txt.gz", 2)):
+        (tmp_path / name).write_bytes(gzip.compress(text, mtime=time))
+    hashes = hash_files({path.name: path for path in tmp_path.iterdir()})
+    assert len({*hashes.values()}) == 1
+    (tmp_path / "damaged.gz").write_bytes(b"no gzip")
+    with pytest.raises(ValueError, match=r"damaged\.gz: a damaged gzip file"):
+        hash_files({"data.train": tmp_path / "damaged.gz"})
 
 
 def test_a_file_is_hashed_again_if_it_changes(tmp_path):
