@@ -42,7 +42,7 @@ def test_every_space(name):
     space = OmegaConf.load(CONF / "tune" / f"{name}.yaml")
     side = Side([*options, "run_dir=here"], spaces(space))
     for number in range(4):
-        assert faults(composed(*side.trial(number), whole=True)) == []
+        assert faults(composed(*side.trial(number, None), whole=True)) == []
 
 
 def test_draws():
@@ -50,7 +50,7 @@ def test_draws():
     space = spaces(
         {"a": "interval(2, 4)", "b": "tag(log, interval(1e-4, 1))", "c": "choice([1,2],x)"}
     )
-    draws = [Side([], space).trial(number) for number in range(400)]
+    draws = [Side([], space).trial(number, None) for number in range(400)]
     a, b, c = ([each[k].partition("=")[2] for each in draws] for k in range(3))
     quarters = [sum(low <= float(x) < low + 0.5 for x in a) for low in (2, 2.5, 3, 3.5)]
     decades = [sum(10**e <= float(x) < 10 ** (e + 1) for x in b) for e in (-4, -3, -2, -1)]
@@ -59,7 +59,11 @@ def test_draws():
     assert c.count("x") == pytest.approx(200, abs=45)
     assert c.count("x") + c.count("[1,2]") == 400
     other = Side(["task=srl"], {"b": space["b"]})
-    assert [other.trial(number)[1] for number in range(400)] == [each[1] for each in draws]
+    assert [other.trial(number, None)[1] for number in range(400)] == [each[1] for each in draws]
+    # With a seed of its own the search is another one, and can be repeated, too.
+    again = [Side([], space).trial(number, 7) for number in range(400)]
+    assert again == [Side([], space).trial(number, 7) for number in range(400)]
+    assert not {*map(tuple, again)} & {*map(tuple, draws)}
 
 
 def test_a_fixed_key_is_not_drawn():

@@ -86,10 +86,9 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
             paths |= {f"{name}/{file.relative_to(folder)}": file for file in folder.rglob("*")}
     for key, pattern in (("model", "*"), ("adapter", "adapter_*")):
         if isinstance(folder := cfg.encoder.get(key), str):  # or a name on the hub
-            files = Path(folder).expanduser().glob(pattern)
-            named = [file for file in files if file.suffix in MODEL_SUFFIXES]
-            read = [file for file in named if file.name not in UNREAD]
-            paths |= {f"encoder.{file.name}": file for file in read}
+            for file in Path(folder).expanduser().glob(pattern):
+                if file.suffix in MODEL_SUFFIXES and file.name not in UNREAD:
+                    paths[f"encoder.{file.name}"] = file
     return _present(paths)
 
 

@@ -219,8 +219,9 @@ class Run(Section):
     optimizer: None = None
     published: dict = {}
     tune: dict[str, Any] = {}
-    budget: Count = 1  # these three with sweep=tune
+    budget: Count = 1  # these four with sweep=tune
     seeds: Count = 1
+    draw_seed: Natural | None = None
     trial: Natural | None = None
     by_finetune: dict = {}  # what other settings of a recipe refer to
     job: dict

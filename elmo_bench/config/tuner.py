@@ -31,9 +31,10 @@ class Side(NamedTuple):
     overrides: list[str]
     space: Overrides
 
-    def trial(self, number: int) -> list[str]:
-        """Return the overrides of a draw; a value depends on its key and the number only."""
-        drawn = [f"{key}={value(one, f'{key} {number}')}" for key, one in self.space.items()]
+    def trial(self, number: int, draw_seed: int | None) -> list[str]:
+        """Return the overrides of a draw; a value depends on its key, the number and the seed."""
+        seed = "" if draw_seed is None else f" {draw_seed}"
+        drawn = [f"{key}={value(one, f'{key} {number}{seed}')}" for key, one in self.space.items()]
         return [*self.overrides, *drawn]
 
 
@@ -58,16 +59,22 @@ class Tuner(BasicSweeper):
         if type(self.launcher).launch is not ProcessLauncher.launch:
             said = "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"
             raise ValueError(said)
-        config, *_ = self.launcher.composed([side.trial(0) for side in sides])
+        draw_seed = self.config.draw_seed
+        config, *_ = self.launcher.composed([side.trial(0, draw_seed) for side in sides])
         each = f"{counted_noun(len(sides), 'side')}, {counted_noun(config.budget, 'draw')} of each"
         said = "%s, with seed %d; then the best on dev with %d other seeds"
         log.info(said, each, config.seed, config.seeds)
         draws, fresh = range(config.budget), range(config.seed + 1, config.seed + 1 + config.seeds)
-        trials = [[*side.trial(number), f"trial={number}"] for number in draws for side in sides]
+        trials = [
+            [*side.trial(number, draw_seed), f"trial={number}"]
+            for number in draws
+            for side in sides
+        ]
         self.launcher.later = len(sides) * config.seeds
         returned, runs = self.launcher.launch(trials, 0), list[list[str]]()
         for first, side in enumerate(sides):
-            chosen = side.trial(best(side, returned[first :: len(sides)]))
+            number = best(side, returned[first :: len(sides)], draw_seed)
+            chosen = side.trial(number, draw_seed)
             runs += [[*chosen, f"seed={seed}"] for seed in fresh]
         last = self.launcher.launch(runs, len(trials))
         for each in last:
@@ -145,7 +152,7 @@ def value(space: Override, draw: str) -> str:
     return f"{low + (high - low) * share:.3g}"
 
 
-def best(side: Side, trials: Sequence[JobReturn]) -> int:
+def best(side: Side, trials: Sequence[JobReturn], draw_seed: int | None) -> int:
     """Return the number of the draw with the best score on dev, and log it."""
     done = {n: each for n, each in enumerate(trials) if each.status == JobStatus.COMPLETED}
     scores = {n: each.return_value for n, each in done.items() if each.return_value is not None}
@@ -153,7 +160,7 @@ def best(side: Side, trials: Sequence[JobReturn]) -> int:
         said = f"none of its {len(trials)} draws has a score on dev; their error.txt says why"
         raise ValueError(f"{' '.join(side.overrides)}: {said}")
     number = max(scores, key=scores.__getitem__)
-    failed, settings = len(trials) - len(scores), " ".join(side.trial(number))
+    failed, settings = len(trials) - len(scores), " ".join(side.trial(number, draw_seed))
     said = "draw %d of %d (%d failed) is the best on dev, with %.2f: %s"
     log.info(said, number, len(trials), failed, 100 * scores[number], settings)
     return number

@@ -1,10 +1,15 @@
-"""Model selection: dev selects an ELMo setting, as in the paper's Tables 2 and 3; it is tested."""
+"""Model selection: dev selects an ELMo setting, as in the paper's Tables 2 and 3; it is tested.
+
+Dev chooses only among settings with as many runs as the one with most: a mean of few runs has more
+noise, so a lucky run would often beat the mean of five.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from elmo_bench.files import counted_noun
 from elmo_bench.runs import Key, Run, distinguishing, values
 
 from .grids import titled
@@ -26,14 +31,15 @@ def select(
     """Return the report of a split or, if `split` is None and the runs differ in settings of ELMo,
     one of all settings on dev, and one of the baseline and the setting selected on dev, on test.
 
-    Runs without dev scores are compared on test. `options` holds further arguments of `report`.
+    Runs without dev scores are compared on test. `options` holds further arguments of `report`. A
+    setting with fewer runs than another of its side is not chosen, and a note names it.
     """
     if split or not _is_search(runs) or not any(is_measured(run, "dev") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]
     on_dev = report(runs, rows, columns, split="dev", title=title, **options)
     alternatives = _alternatives(on_dev)
     candidates = [cell for cells in alternatives for cell in cells]
-    best = [max(cells, key=lambda cell: cell.mean) for cells in alternatives]
+    best = [max(_with_most_runs(cells), key=lambda cell: cell.mean) for cells in alternatives]
     chosen = [*(cell for cell in on_dev.cells if cell not in candidates), *best]
     keys = [*on_dev.keys, "data.name"]  # job=evaluate may score on another corpus
     settings = {values(cell.runs[0], keys) for cell in chosen}
@@ -46,9 +52,9 @@ def select(
         on_test = report(runs, on_dev.rows, on_dev.columns, split="test", title=title, **options)
         # The report on dev includes these runs and already has the note on different code.
         notes = [note for note in on_test.notes if not note.startswith(MIXED)]
-        notes = [*_not_chosen(on_dev, best), *notes]
+        notes = [*_with_fewer_runs(on_dev, alternatives), *_not_chosen(on_dev, best), *notes]
         title = titled(title, "on test, the baseline and the best other setting on dev")
-        among = max(map(len, alternatives))
+        among = max(len(_with_most_runs(cells)) for cells in alternatives)
         reports.append(replace(on_test, title=title, chosen_among=among, notes=notes))
     return reports
 
@@ -70,6 +76,26 @@ def _alternatives(report: Report) -> list[list[Cell]]:
             settings = zip(report.keys, cell.key, strict=True)
             groups[*(value for key, value in settings if not key.startswith(ELMO))].append(cell)
     return [*groups.values()]
+
+
+def _with_most_runs(cells: Sequence[Cell]) -> list[Cell]:
+    most = max(len(cell.runs) for cell in cells)
+    return [cell for cell in cells if len(cell.runs) == most]
+
+
+def _with_fewer_runs(report: Report, alternatives: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return notes on settings that dev could not choose, since others have more runs."""
+    titles = task_titles(report.runs)
+    notes = []
+    for cells in alternatives:
+        most = max(len(cell.runs) for cell in cells)
+        for cell in (cell for cell in cells if len(cell.runs) < most):
+            setting, count = (
+                name(report.keys, cell.key, titles),
+                counted_noun(len(cell.runs), "run"),
+            )
+            notes.append(f"{setting}: {count}, but others have {most}, so dev cannot choose it")
+    return notes
 
 
 def _not_chosen(report: Report, chosen: Sequence[Cell]) -> list[str]:

@@ -1,4 +1,4 @@
-"""When two runs are the same: the settings that affect results, and the contents of files, are equal.
+"""When two runs are the same: equal settings, of those that act, and equal contents of files.
 
 Two notions must not be confused. A setting is *without effect* if no value of it could change this
 run, such as `elmo.l2` of a baseline: it is no part of the run, and no report compares it. A setting
@@ -151,8 +151,8 @@ def written_alike(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a resolved config in which equal settings are written in one way, and settings newer
     than the config have the value that they then had.
     """
-    config = copy.deepcopy(dict(config))
-    trainer, elmo = config.get("trainer") or {}, config.get("elmo") or {}
+    alike = copy.deepcopy(dict(config))
+    trainer, elmo = alike.get("trainer") or {}, alike.get("elmo") or {}
     if "precision" in trainer:
         precision = trainer["precision"]
         trainer["precision"] = PRECISIONS.get(precision, precision)
@@ -164,12 +164,12 @@ def written_alike(config: Mapping[str, Any]) -> dict[str, Any]:
         elmo["at"] = sorted(elmo["at"])
     for key, value in EARLIER.items():
         *sections, name = key.split(".")
-        section = config
+        section = alike
         for each in sections:
             section = section.get(each) or {}
         if section:  # a made-up config may lack whole sections
             section.setdefault(name, value)
-    return config
+    return alike
 
 
 def is_baseline(config: Mapping[str, Any]) -> bool:
@@ -238,9 +238,8 @@ def without_effect(config: Mapping[str, Any]) -> Iterator[str]:
 def at_default(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys of settings that have the value of runs from before the setting existed."""
     for key, value in leaves(config):
-        if value is None and below(key, NULLABLE):
-            yield key
-        elif key in EARLIER and value == EARLIER[key]:
+        is_unset = value is None and below(key, NULLABLE)
+        if is_unset or (key in EARLIER and value == EARLIER[key]):
             yield key
     if config.get("schedule", {}).get("name") == "constant":
         yield "schedule.name"

@@ -48,6 +48,24 @@ def test_test_is_asked_for_what_dev_chose(tmp_path):
     )
 
 
+def test_dev_chooses_among_settings_with_as_many_runs(tmp_path):
+    """A single lucky run does not beat the mean of several."""
+    for seed in (1, 2, 3):
+        for mix in ("none", "top", 0):
+            run(tmp_path / f"{mix}{seed}", mix, seed)
+    run(tmp_path / "all1", "all", 1)  # the highest on dev
+    _, on_test = select(collect([tmp_path]), ["task"], ["elmo.mix"], baseline=("none",))
+    assert [cell.column for cell in on_test.cells] == [("none",), ("top",)]
+    assert on_test.chosen_among == 2
+    (note,) = (note for note in on_test.notes if "cannot choose" in note)
+    assert note == "ner, all layers: 1 run, but others have 3, so dev cannot choose it"
+    for seed in (2, 3):
+        run(tmp_path / f"all{seed}", "all", seed)
+    _, on_test = select(collect([tmp_path]), ["task"], ["elmo.mix"], baseline=("none",))
+    assert [cell.column for cell in on_test.cells] == [("none",), ("all",)]
+    assert not [note for note in on_test.notes if "cannot choose" in note]
+
+
 def test_a_test_file_that_came_later(tmp_path):
     """`job=evaluate` leaves a run of its own; of another corpus it is none of this table."""
     for mix in ("none", "all", "top"):
