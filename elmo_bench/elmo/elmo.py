@@ -110,7 +110,12 @@ class Elmo(nn.Module):
     def _layers(self, inputs: Any, length: int) -> Float[Tensor, "L B T D"]:
         if isinstance(inputs, Layers):
             return inputs.layers
-        with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
+        device = next(iter(self.mixes.values())).gamma.device.type
+        with (
+            torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()),
+            # A frozen encoder has the precision of its own weights, as in a store.
+            torch.autocast(device, enabled=self.finetune and torch.is_autocast_enabled(device)),
+        ):
             return (self.memory or self.encoder)(inputs, self.chosen)[:, :, :length]
 
     def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:

@@ -60,6 +60,7 @@ PRECISIONS = {
     "16": "16-mixed",
     "bf16": "bf16-mixed",
 }
+CONVERTING = ("16-true", "bf16-true", "64-true")  # precisions of all weights, not only of products
 # Transformers whose config says how many layers they have above the embeddings.
 COUNTED_TRANSFORMERS = ("bert", "roberta", "xlm-roberta", "electra", "deberta-v2")
 # Names of files of our encoders; those of users may mean something else by these keys.
@@ -192,9 +193,12 @@ def reads_apart(config: Mapping[str, Any]) -> bool:
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
-    left_out = [*NOT_IDENTITY, *without_effect(config)]
+    left_out = {*NOT_IDENTITY, *without_effect(config)}
     if _is_ours(config):
-        left_out += OUR_ENCODER_FILES
+        left_out |= {*OUR_ENCODER_FILES}
+    precision = (config.get("trainer") or {}).get("precision")
+    if precision in CONVERTING and "store" not in left_out:
+        left_out.discard("store.mode")  # the encoder's weights are converted only without a store
     without = tuple(left_out)
     return {key: value for key, value in leaves(config) if not below(key, without)}
 

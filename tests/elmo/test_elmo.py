@@ -62,3 +62,14 @@ def test_dropout_only_in_training():
     elmo = Elmo(BiLm(OPTIONS), dropout=0.9)
     assert (elmo.train()(MASK, Chars(CHARS)).input[MASK] == 0).float().mean() > 0.5
     assert (elmo.eval()(MASK, Chars(CHARS)).input[MASK] != 0).all()
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_a_frozen_encoder_keeps_its_precision_under_autocast(finetune):
+    """So that a run without a store reads the layers that a store has."""
+    elmo = Elmo(BiLm(OPTIONS), finetune=finetune)
+    exact = elmo.encoder(Chars(CHARS), elmo.chosen)
+    with torch.autocast("cpu", torch.bfloat16):
+        layers = elmo._layers(Chars(CHARS), CHARS.shape[1])
+    assert torch.equal(layers, exact) is not finetune
+    assert torch.allclose(layers.float(), exact, atol=0.1)
