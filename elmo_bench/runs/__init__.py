@@ -22,10 +22,13 @@ from .folder import (
     LAST_CHECKPOINT as LAST_CHECKPOINT,
     about as about,
     begin as begin,
+    beginning as beginning,
     code as code,
     finished as finished,
     goes_on_from as goes_on_from,
+    is_finished as is_finished,
     leaves_error as leaves_error,
+    settings_folder as settings_folder,
     unfinished as unfinished,
     write_result as write_result,
 )
