@@ -17,6 +17,7 @@ from .bounds import (
 from .download import fetch as fetch, hash_file as hash_file
 from .files import (
     alone as alone,
+    alone_for_now as alone_for_now,
     atomic as atomic,
     begins as begins,
     check_output as check_output,

@@ -158,7 +158,7 @@ def _set_aside(folder: Path) -> None:
             elif (folder / name).is_file():
                 keep(folder / name, part / name)
         shutil.rmtree(part / NEXT, ignore_errors=True)
-    log.info("%s has a finished run: it is kept in %s until the new one has finished", folder, aside)
+    log.warning("%s has a finished run: it is in %s until the new one has finished", folder, aside)
 
 
 def _link(path: str | Path, other: str | Path) -> None:
