@@ -324,11 +324,9 @@ def replaced(count: int, scratch: Path) -> Iterator[Outcome]:
             wrong.append(f"{finished[0].folder} is not whole")
         # With resume=true it goes on, if it had begun; else the finished run is of another seed.
         code = replace_in(run, SEEDS["new"], scratch, resume=(run / "last.ckpt").is_file())
-        if (
-            code
-            or not is_whole(run, runs["new"])
-            or [one.folder for one in collect([run])] != [run]
-        ):
+        is_only_one = [one.folder for one in collect([run])] == [run]
+        has_more = any((run / name).exists() for name in ("last.ckpt", "replaced"))
+        if code or has_more or not is_only_one or not is_whole(run, runs["new"]):
             wrong.append("the repeated command does not end as the undisturbed one")
         if wrong:
             run.rename(scratch / f"step {step}")

@@ -24,6 +24,7 @@ from elmo_bench.runs import (
     is_baseline,
     overlap_lines,
     reads_apart,
+    tidy,
     write_result,
 )
 from elmo_bench.training import wandb_logger
@@ -60,6 +61,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     waiting = "another process is running this run: waiting for it"
     with alone(Path(cfg.run_dir, "run"), waiting) if is_first() else nullcontext():
         if cfg.resume and (metrics := inputs.finished_figures(cfg)):
+            if is_first():
+                tidy(Path(cfg.run_dir))
             return metrics
         return _train(cfg, started)
 
@@ -126,9 +129,7 @@ def _attempt(
             "device": device_name(trainer.strategy.root_device),
             "overlap": in_others,
         }
-        run = write_result(asked, measured, inputs.choices(cfg))
-        last_path.unlink(missing_ok=True)
-        print_result(run)
+        print_result(write_result(asked, measured, inputs.choices(cfg)))
     return metrics
 
 

@@ -29,6 +29,7 @@ from .folder import (
     is_finished as is_finished,
     leaves_error as leaves_error,
     settings_folder as settings_folder,
+    tidy as tidy,
     unfinished as unfinished,
     write_result as write_result,
 )

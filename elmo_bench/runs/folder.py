@@ -12,7 +12,7 @@ find exactly one finished run there, and it is whole:
 4. The new run trains. If it fails or is killed, `replaced/` stays; the same command with
    resume=true continues it, and another command begins again at the end of step 3.
 5. The `result.json` of the new run appears, whole, and readers ignore `replaced/`, which is then
-   removed (`write_result`).
+   removed (`write_result`, `tidy`).
 """
 
 import importlib.metadata
@@ -154,7 +154,7 @@ def _set_aside(folder: Path) -> None:
         for name in WHOLE:
             keep = shutil.copy2 if name in OVERWRITTEN else _link
             if (folder / name).is_dir():
-                shutil.copytree(folder / name, part / name, copy_function=keep)
+                shutil.copytree(folder / name, part / name, symlinks=True, copy_function=keep)
             elif (folder / name).is_file():
                 keep(folder / name, part / name)
         shutil.rmtree(part / NEXT, ignore_errors=True)
@@ -183,7 +183,7 @@ def write_result(
     inputs: Mapping[str, str] | None = None,
 ) -> Run:
     """Write `result.json`, completely or not at all, and return the run: its config, versions and
-    commit, and what it has `measured`, by fields of `Run`. The run that it replaces is removed.
+    commit, and what it has `measured`, by fields of `Run`. Then `tidy` its folder.
 
     `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
     and so are the inputs unless they are given. Raises FloatingPointError for a metric that is not
@@ -198,9 +198,19 @@ def write_result(
     content |= about(cfg) | ({"inputs": dict(inputs)} if inputs is not None else {})
     content |= {"finished": now(), **code()}
     write_json(path := Path(cfg.run_dir, ENDED), content)
-    with suppress(OSError):  # readers ignore what cannot be removed
-        _remove_replaced(path.parent)
+    tidy(path.parent)
     return read_run(path)
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a finished run has no more use for, and a kill may have left: its `last.ckpt`,
+    and the run that it has replaced.
+    """
+    if is_finished(folder):
+        with suppress(OSError):  # readers ignore what cannot be removed
+            (folder / LAST_CHECKPOINT).unlink(missing_ok=True)
+            remove_scratch(folder, REPLACED)
+            _remove_replaced(folder)
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
