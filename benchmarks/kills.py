@@ -4,7 +4,9 @@
 
 A command that was killed and repeated must leave the same as an undisturbed one, bit for bit on one
 CPU thread: figures, predictions and training curves, the files of the other jobs, the vectors of a
-store. In the last stage, eight processes open one store at once and some are killed.
+store. In the last stages, eight processes open one store at once and some are killed, and a run
+that replaces a finished one is killed at steps spread over all its changes of files: it must leave
+exactly one whole finished run, the old or the new, and the repeated command the new one.
 
 Commands are forked from a process with the imports done; otherwise most kills would fall into the
 imports. The runs of a sweep are started as usual.
@@ -33,6 +35,9 @@ import h5py
 from rich.console import Console
 from rich.table import Table
 from safetensors.numpy import load_file
+
+from elmo_bench.runs import collect
+from elmo_bench.training.checkpoint import load
 
 from . import readers
 
@@ -83,7 +88,9 @@ class Stage(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A kill: seconds after the stage began, and the names of outputs that differ afterwards."""
+    """A kill: seconds after the stage began, or its number among the changes of files, and the
+    names of outputs that differ afterwards.
+    """
 
     stage: str
     moment: float
@@ -180,6 +187,11 @@ STAGES = {
     ),
 }
 READERS = "eight processes on one store"
+REPLACING = "replacing a finished run"
+REPLACED = [*NER, "data.size=10"]
+SEEDS = {"old": "seed=1", "new": "seed=2"}
+# The events of Python with which a process changes the names of files; `open` may make one.
+CHANGES = ("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "open")
 
 
 def main() -> None:
@@ -197,10 +209,10 @@ def main() -> None:
     parser.add_argument(
         "--stages",
         nargs="+",
-        choices=[*STAGES, READERS],
-        default=[*STAGES, READERS],
+        choices=[*STAGES, READERS, REPLACING],
+        default=[*STAGES, READERS, REPLACING],
         metavar="STAGE",
-        help=f"which (default: all of {', '.join([*STAGES, READERS])})",
+        help=f"which (default: all of {', '.join([*STAGES, READERS, REPLACING])})",
     )
     parser.add_argument("--folder", help="where to keep all outputs (default: they are deleted)")
     chosen = parser.parse_args()
@@ -219,6 +231,8 @@ def main() -> None:
                     Outcome(stage, moment, different)
                     for moment, different in readers.killed(count, rng, scratch / "readers")
                 ]
+            elif stage == REPLACING:
+                outcomes = [*replaced(count, scratch / "replacing")]
             else:
                 outcomes = [*killed(stage, count, rng, scratch)]
             equal = sum(not outcome.different for outcome in outcomes)
@@ -230,7 +244,7 @@ def main() -> None:
         outcomes = [outcome for of_one in pool.map(kills, chosen.stages) for outcome in of_one]
     Console(width=100).print(table(outcomes))
     for outcome in (outcome for outcome in outcomes if outcome.different):
-        Console().print(f"{outcome.stage}, {outcome.moment:.2f} s: {outcome.different}")
+        Console().print(f"{outcome.stage}, {outcome.moment:.2f}: {outcome.different}")
     sys.exit(1 if any(outcome.different for outcome in outcomes) else 0)
 
 
@@ -286,6 +300,98 @@ def killed(stage: str, count: int, rng: random.Random, scratch: Path) -> Iterato
         if not names:
             shutil.rmtree(run)
         yield Outcome(stage, moment, names)
+
+
+def replaced(count: int, scratch: Path) -> Iterator[Outcome]:
+    """Let a run replace a finished one `count` times, each killed before another of its changes of
+    files, evenly spread, and repeat its command.
+    """
+    runs = {}
+    for name, seed in SEEDS.items():
+        replace_in(scratch / name, seed, scratch, resume=False)
+        runs[name] = of_run(scratch / name)
+    replace_in(copied(scratch), SEEDS["new"], scratch, resume=False)
+    total = int((scratch / "changes").read_text())
+    Console(stderr=True).print(f"{REPLACING}: {total} changes of files")
+    for number in range(count):
+        step, run = total * (2 * number + 1) // (2 * count), copied(scratch)
+        code = replace_in(run, SEEDS["new"], scratch, resume=False, step=step)
+        wrong = [] if code == -signal.SIGKILL else [f"it was not killed, but ended with {code}"]
+        finished = collect([run])
+        if len(finished) != 1:
+            wrong.append(f"{len(finished)} finished runs")
+        elif not any(is_whole(finished[0].folder, expected) for expected in runs.values()):
+            wrong.append(f"{finished[0].folder} is not whole")
+        # With resume=true it goes on, if it had begun; else the finished run is of another seed.
+        code = replace_in(run, SEEDS["new"], scratch, resume=(run / "last.ckpt").is_file())
+        is_only_one = [one.folder for one in collect([run])] == [run]
+        has_more = any((run / name).exists() for name in ("last.ckpt", "replaced"))
+        if code or has_more or not is_only_one or not is_whole(run, runs["new"]):
+            wrong.append("the repeated command does not end as the undisturbed one")
+        if wrong:
+            run.rename(scratch / f"step {step}")
+        yield Outcome(REPLACING, step, wrong)
+
+
+def copied(scratch: Path) -> Path:
+    """A copy of the old run, at one place: its counts of changes must be comparable."""
+    shutil.rmtree(scratch / "run", ignore_errors=True)
+    return Path(shutil.copytree(scratch / "old", scratch / "run"))
+
+
+def replace_in(
+    run: Path, seed: str, scratch: Path, *, resume: bool, step: int | None = None
+) -> int:
+    """Train in a folder, and return the exit status; the process is killed before the change of
+    files number `step` in the folder. An undisturbed one writes how many there were.
+    """
+    run.mkdir(parents=True, exist_ok=True)
+    arguments = [*REPLACED, seed, f"resume={str(resume).lower()}", f"hydra.run.dir={run}"]
+    arguments += [f"cache_dir={scratch}/cache"]
+    process = multiprocessing.Process(target=counting, args=(arguments, run, scratch, step))
+    process.start()
+    process.join()
+    return process.exitcode or 0
+
+
+def counting(arguments: list[str], run: Path, scratch: Path, step: int | None) -> None:
+    """Run a command in this process, and count its changes of files in a folder."""
+    changes = 0
+
+    def see(event: str, about: tuple) -> None:
+        nonlocal changes
+        if not is_change(event, about, run):
+            return
+        if changes == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        changes += 1
+
+    sys.addaudithook(see)
+    command(arguments, scratch / "output.txt")
+    (scratch / "changes").write_text(str(changes))
+
+
+def is_change(event: str, about: tuple, folder: Path) -> bool:
+    """Whether an event that Python tells its audit hooks, before it happens, changes the name of a
+    file below a folder.
+    """
+    if event not in CHANGES:
+        return False
+    if event == "open" and not about[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        return False
+    path, where = str(about[0]), about[-1]
+    if event in ("os.remove", "os.rmdir") and where >= 0:  # of shutil.rmtree: relative to a folder
+        path = f"{Path(f'/proc/self/fd/{where}').readlink()}/{path}"
+    return path.startswith(str(folder))
+
+
+def is_whole(run: Path, expected: Left) -> bool:
+    """Whether a folder has all files of a finished run, with the expected figures and curves."""
+    try:
+        load(run / "best.ckpt")
+        return (run / "counts").is_dir() and of_run(run) == expected
+    except (OSError, ValueError):
+        return False
 
 
 def different(left: Left, expected: Left) -> list[str]:

@@ -34,6 +34,7 @@ from elmo_bench.runs import (
     leaves_error,
     read_run,
     run_folders,
+    settings_folder,
     text,
 )
 
@@ -68,8 +69,9 @@ def train(*settings: str) -> Run:
 
     Args:
         settings: As on the command line. The run gets a new folder below `outputs`, or replaces
-            the run in `run_dir=FOLDER`. `resume=true` returns an earlier run of these settings
-            that finished, and continues one that did not.
+            the run in `run_dir=FOLDER` when it has finished; until then that one is in
+            FOLDER/replaced. `resume=true` returns an earlier run of these settings that finished,
+            continues one that did not, and refuses a folder with a run of other settings.
 
     Returns:
         The finished run. Its `metrics` are fractions of 1; its `mix` has the weights of the layers
@@ -88,12 +90,14 @@ def train(*settings: str) -> Run:
     from elmo_bench.jobs.train import train as job  # imports torch
 
     with _command(settings, "train") as cfg, _model_job(cfg), leaves_error(cfg.run_dir):
-        overrides = Path(cfg.run_dir, OVERRIDES)  # the run's command, for reports
-        overrides.parent.mkdir(parents=True, exist_ok=True)
-        write_json(overrides, settings)  # JSON is YAML
-        job(cfg)
         folder = Path(cfg.run_dir)
-    return read_run(folder / "result.json")
+        command = folder / settings_folder(folder) / OVERRIDES.name  # for reports
+        command.parent.mkdir(parents=True, exist_ok=True)
+        write_json(command, settings)  # JSON is YAML
+        job(cfg)
+    ended = folder / "result.json"
+    # With resume=true it may be the run that another one is to replace.
+    return read_run(ended if ended.is_file() else folder / "replaced" / "result.json")
 
 
 def predict(

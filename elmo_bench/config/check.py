@@ -20,7 +20,14 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from elmo_bench.files import listed
-from elmo_bench.runs import below, is_baseline, leaves, reads_apart
+from elmo_bench.runs import (
+    below,
+    is_baseline,
+    is_finished,
+    leaves,
+    reads_apart,
+    settings_folder,
+)
 
 from .advice import MENDABLE, unknown_key, unknown_option
 from .inputs import SPLITS, choices, composition, earlier_run, overridden
@@ -70,6 +77,7 @@ class Check(Callback):
                 sys.stdout.write(f"resume=true: this run is in {folder}\n")
                 config.hydra.run.dir = str(folder)
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
+            _keep_settings(config)
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         expand_home(config)
@@ -78,6 +86,15 @@ class Check(Callback):
         """For sweeps with other launchers, whose runs do not trigger `on_run_start`."""
         with _ending():
             check(config)
+
+
+def _keep_settings(config: DictConfig) -> None:
+    """Let Hydra write the settings of the command beside those of a finished run in its folder;
+    nowhere with `resume=true`, which replaces no finished run.
+    """
+    folder = Path(config.hydra.run.dir)
+    if config.hydra.output_subdir and is_finished(folder):
+        config.hydra.output_subdir = None if config.resume else settings_folder(folder)
 
 
 def expand_home(cfg: DictConfig) -> None:

@@ -21,6 +21,7 @@ from .download import (
 )
 from .files import (
     alone as alone,
+    alone_for_now as alone_for_now,
     atomic as atomic,
     begins as begins,
     check_output as check_output,

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from .files import alone, atomic
+from .files import alone_for_now, atomic
 from .read import BUFFER, opened
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,8 @@ def corpus(
             download, also `member`, its name in a zip archive, or `lines`, the first and last line.
 
     Raises FileNotFoundError if a file is missing and cannot be downloaded, and ValueError if a
-    download has a wrong checksum (it is deleted), or an archive lacks the member.
+    download has a wrong checksum (it is deleted), or an archive lacks the member. A download that
+    fails leaves nothing in `data_dir`.
 
     """
     folder, paths = Path(data_dir).expanduser(), {}
@@ -84,7 +86,7 @@ def _download(
     is_part = member or lines
     download = path.with_name(f"{sha256[:12]}-{url.rpartition('/')[2]}") if is_part else path
     try:
-        _retrieve(url, download, sha256)
+        _retrieve(url, download, sha256, "data_dir")
         if is_part:
             with atomic(path) as part, part.open("wb") as file:
                 file.writelines(_part(download, member, *lines))
@@ -113,12 +115,14 @@ def fetch(url: str, *, folder: str, sha256: str | None = None) -> str:
     """
     key = hashlib.sha256(f"{url} {sha256}".encode()).hexdigest()[:12]
     path = Path(folder).expanduser() / key / url.rpartition("/")[2]
-    _retrieve(url, path, sha256)
+    _retrieve(url, path, sha256, "cache_dir")
     return str(path)
 
 
-def _retrieve(url: str, path: Path, sha256: str | None) -> None:
-    """Download to `path`, unless the complete file exists; one process downloads, others wait."""
+def _retrieve(url: str, path: Path, sha256: str | None, key: str) -> None:
+    """Download to `path`, unless the complete file exists; one process downloads, others wait. The
+    setting `key` has the folder.
+    """
     if _is_there(path, sha256):
         return
     if path.is_file():
@@ -127,7 +131,8 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
     log.info("downloading %s to %s", url, path)
     from pooch import HTTPDownloader  # takes 0.1 s, and few commands need it
 
-    with alone(path, f"another run is downloading {path.name}: waiting for it"):
+    _check_writable(url, path, key)
+    with alone_for_now(path, f"another run is downloading {path.name}: waiting for it"):
         if _is_there(path, sha256):
             return
         try:
@@ -142,6 +147,21 @@ def _retrieve(url: str, path: Path, sha256: str | None) -> None:
             ) from error
     if sha256 is None:
         log.warning("%s has no published checksum; the sha256 of the download is %s", path, digest)
+
+
+def _check_writable(url: str, path: Path, key: str) -> None:
+    """Raise FileNotFoundError if nothing can be made where a download belongs."""
+    above = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    if not above.is_dir():
+        fault = "is not a folder"
+    elif not os.access(above, os.W_OK | os.X_OK):
+        fault = "cannot be written to"
+    else:
+        return
+    raise FileNotFoundError(
+        f"cannot download {url}: {above} {fault}. Set {key}=FOLDER to a folder of yours, or "
+        f"have the download saved as {path}"
+    )
 
 
 def _is_there(path: Path, sha256: str | None) -> bool:

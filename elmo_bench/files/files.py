@@ -165,6 +165,28 @@ def alone(path: str | Path, waiting: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def alone_for_now(path: str | Path, waiting: str) -> Iterator[None]:
+    """As `alone`, for a folder of the user: afterwards the lock is gone, and so are folders that
+    were made for it, where they are empty.
+
+    While others wait, a process that comes later may work, too, so that the result must be written
+    atomically. Raises OSError if nothing can be written there.
+    """
+    folders = Path(path).absolute().parents
+    made = [folder for folder in folders if not folder.exists()]
+    try:
+        with alone(path, waiting):
+            try:
+                yield
+            finally:
+                Path(f"{path}.lock").unlink(missing_ok=True)
+    finally:
+        for folder in made:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
 def is_taken(path: str | Path) -> bool:
     """Whether another process holds the lock of a path in `alone`."""
     if not Path(f"{path}.lock").is_file():

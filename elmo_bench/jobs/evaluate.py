@@ -1,6 +1,7 @@
 """`job=evaluate`: score a trained model on a split of any corpus of its task, as a run."""
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
 from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
-from elmo_bench.runs import begin, corpus_of, hash_files, write_result
+from elmo_bench.runs import beginning, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import is_first
@@ -27,12 +28,11 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     """
     started, original = time.perf_counter(), cfg
     cfg, module, vocab = restore(cfg)
-    if is_first():
-        if original.data.name == "checkpoint":  # only the restored config names the corpus
-            original = cfg
-        begin(original, inputs.files(original))
-    file, data = _data(cfg, vocab)
-    extend(cfg, module, vocab, data.all_sentences)
+    if original.data.name == "checkpoint":  # only the restored config names the corpus
+        original = cfg
+    with beginning(original, inputs.files(original)) if is_first() else nullcontext():
+        file, data = _data(cfg, vocab)
+        extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
     begun = time.perf_counter()

@@ -18,12 +18,13 @@ from elmo_bench.runs import (
     LAST_CHECKPOINT,
     about,
     as_baseline,
-    begin,
+    beginning,
     flat_mix,
     goes_on_from,
     is_baseline,
     overlap_lines,
     reads_apart,
+    tidy,
     write_result,
 )
 from elmo_bench.training import wandb_logger
@@ -44,7 +45,8 @@ FLOAT32 = "32-true"
 def train(cfg: DictConfig) -> dict[str, float]:
     """Train and test a model; return the metrics of dev and test, as fractions of 1.
 
-    With `resume=true` a killed run continues in its own folder, and a finished run is not repeated.
+    With `resume=true` a killed run continues in its own folder, and a finished run is not repeated;
+    without it, a finished run in `run_dir` stays until this one has finished.
     """
     started = time.perf_counter()
     log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports
@@ -59,6 +61,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     waiting = "another process is running this run: waiting for it"
     with alone(Path(cfg.run_dir, "run"), waiting) if is_first() else nullcontext():
         if cfg.resume and (metrics := inputs.finished_figures(cfg)):
+            if is_first():
+                tidy(Path(cfg.run_dir))
             return metrics
         return _train(cfg, started)
 
@@ -66,11 +70,12 @@ def train(cfg: DictConfig) -> dict[str, float]:
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
     inputs.checked_vector_files(cfg)  # raises its error before the biLM is adapted
     files = inputs.files(cfg)
-    resumed_from = begin(cfg, files) if is_first() else goes_on_from(cfg, files)
-    is_second = about(cfg).get("precision") == FLOAT32  # a run goes on with its second attempt
+    resumed = goes_on_from(cfg, files)
+    # A run goes on with its second attempt.
+    is_second = resumed is not None and about(cfg).get("precision") == FLOAT32
     precision = FLOAT32 if is_second else cfg.trainer.precision
     try:
-        return _attempt(cfg, files, started, precision, resumed_from)
+        return _attempt(cfg, files, started, precision, resumed)
     except LossError as error:
         if "16" not in str(precision):
             raise
@@ -78,7 +83,6 @@ def _train(cfg: DictConfig, started: float) -> dict[str, float]:
         log.warning(said, cfg.run_dir, precision, str(error).partition(";")[0])
     # Here, behind the exception, the memory of the attempt is free.
     Path(cfg.run_dir, LAST_CHECKPOINT).unlink(missing_ok=True)
-    begin(cfg, files, precision=FLOAT32)
     return _attempt(cfg, files, started, FLOAT32, None)
 
 
@@ -87,9 +91,11 @@ def _attempt(
 ) -> dict[str, float]:
     """Train and test in this precision; the result is of the config as it was `asked` for."""
     changed: Any = OmegaConf.merge(asked, {"trainer": {"precision": precision}})
-    cfg = _seeded(changed)
-    corpus = {split: files[key] for split in inputs.SPLITS if (key := f"data.{split}") in files}
-    parts = build.parts(cfg, corpus)
+    more = {} if precision == asked.trainer.precision else {"precision": precision}
+    with beginning(asked, files, **more) if is_first() else nullcontext():
+        cfg = _seeded(changed)
+        corpus = {split: files[key] for split in inputs.SPLITS if (key := f"data.{split}") in files}
+        parts = build.parts(cfg, corpus)
     parameters = count_parameters(parts.module)
     in_others = inputs.overlap(cfg, parts.data.examples) if is_first() else {}
     for line in overlap_lines(in_others):
@@ -123,9 +129,7 @@ def _attempt(
             "device": device_name(trainer.strategy.root_device),
             "overlap": in_others,
         }
-        run = write_result(asked, measured, inputs.choices(cfg))
-        last_path.unlink(missing_ok=True)
-        print_result(run)
+        print_result(write_result(asked, measured, inputs.choices(cfg)))
     return metrics
 
 

@@ -1,8 +1,22 @@
 """A run's folder: its start, `run.json`, and which earlier run it continues or repeats; its end,
 `result.json`, with the versions and the commit of its code, or `error.txt`, where it fails.
+
+A run in the folder of a finished one replaces it in five steps. Wherever a kill comes, readers then
+find exactly one finished run there, and it is whole:
+
+1. The new run reads its files and builds its model, and has touched nothing (`beginning`).
+2. `replaced/` appears in the folder, with all files of the old run: links, which take no room on
+   the disk. Readers ignore it while the folder itself has a `result.json` (`is_replaced`).
+3. The `result.json` of the folder goes: from now on the old run is the one in `replaced/`. What is
+   left of it in the folder follows, and the new run writes its `run.json` (`begin`).
+4. The new run trains. If it fails or is killed, `replaced/` stays; the same command with
+   resume=true continues it, and another command begins again at the end of step 3.
+5. The `result.json` of the new run appears, whole, and readers ignore `replaced/`, which is then
+   removed (`write_result`, `tidy`).
 """
 
 import importlib.metadata
+import logging
 import math
 import os
 import shutil
@@ -18,15 +32,30 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import IS_CLONE, __version__
-from elmo_bench.files import read_json, remove_scratch, signals, write_json, write_text
+from elmo_bench.files import (
+    atomic,
+    read_json,
+    remove_scratch,
+    scratch_path,
+    signals,
+    write_json,
+    write_text,
+)
 
 from .identity import hash_files, identity_of, num_layers_in
-from .read import BEGUN, ENDED, ERROR, Run, read_run, readable
+from .read import BEGUN, ENDED, ERROR, REPLACED, Run, read_run, readable
 
+log = logging.getLogger(__name__)
 LAST_CHECKPOINT = "last.ckpt"
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
 LEFT = (LAST_CHECKPOINT, ENDED, "metrics.csv", "best.ckpt", "predictions", "counts", "tensorboard")
+SETTINGS = ".hydra"  # Hydra's folder of the settings of a command
+NEXT = f"{SETTINGS}/next"  # the same, of a command that may replace the finished run
+# What Hydra and Lightning write into in place, so that a second name would not keep it as it was.
+OVERWRITTEN = (SETTINGS, "hparams.yaml")
+# All files of a finished run; the last one says that it is whole.
+WHOLE = (BEGUN, *OVERWRITTEN, *LEFT[2:], ENDED)
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core")  # whose versions a result has
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
 
@@ -54,32 +83,38 @@ def leaves_error(run_dir: str | None) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def beginning(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Iterator[None]:
+    """Let a run `begin` before the block, which reads and builds what it needs, or after it, if its
+    folder has a finished run: that one stays as it is if the block fails.
+    """
+    replaces = is_finished(Path(cfg.run_dir))
+    if not replaces:
+        begin(cfg, files, **more)
+    yield
+    if replaces:
+        begin(cfg, files, **more)
+
+
 def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | None:
     """Prepare `run_dir` for a run that reads these files, write its `run.json`, and return the
     checkpoint to continue from, or None. `more` is also written, if the run does not continue.
 
-    With `resume=true` an unfinished run of the same identity continues from its `last.ckpt`; one of
-    another identity raises ValueError. Otherwise the files of an earlier run in the folder are
-    removed; ValueError if they are not those of a run. One process of a run calls this, before it
-    writes anything.
+    A finished run in the folder goes to `replaced/`, until this one has finished, too; the files of
+    one that did not finish are removed. Raises the errors of `goes_on_from`. One process of a run
+    calls this, before it writes anything.
     """
     folder = Path(cfg.run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    _check_loss(cfg, files)
-    for name in LEFT:
+    last = goes_on_from(cfg, files)
+    for name in (*LEFT, REPLACED):
         remove_scratch(folder, name)
     for left in folder.glob(SLURMS):
         left.unlink()
-    inputs = hash_files(files)
-    identity = identity_of(cfg, inputs, num_layers_in(files))
-    if cfg.resume and (last := last_checkpoint(folder, identity)):
+    if last:
         return last
-    if cfg.resume and (folder / LAST_CHECKPOINT).is_file() and not (folder / ENDED).exists():
-        raise ValueError(
-            f"resume=true, but run_dir={folder} contains the last.ckpt of a run with other "
-            "settings or files: repeat its command to continue it, choose another folder "
-            "with hydra.run.dir=FOLDER, or set resume=false, which deletes it"
-        )
+    if replaces := is_finished(folder):
+        _set_aside(folder)
     # An earlier run.json stays until it is replaced: without it, what a kill leaves here would look
     # like a user's own files.
     for path in (folder / name for name in LEFT):
@@ -88,9 +123,58 @@ def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | Non
         else:
             path.unlink(missing_ok=True)
     config = OmegaConf.to_container(cfg, resolve=True)  # identifies the run if it fails
-    begun = {"identity": identity, "inputs": inputs, "started": now(), "config": config}
-    write_json(folder / BEGUN, begun | more)
+    inputs = hash_files(files)
+    identity = identity_of(cfg, inputs, num_layers_in(files))
+    begun = {"identity": identity, "inputs": inputs, "started": now()}
+    write_json(folder / BEGUN, begun | {"config": config} | more)
+    if replaces:
+        for path in (folder / NEXT).glob("*"):
+            path.replace(folder / SETTINGS / path.name)
+    shutil.rmtree(folder / NEXT, ignore_errors=True)
     return None
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder has the result of a run, damaged ones aside."""
+    return bool(read_or_empty(folder / ENDED))
+
+
+def settings_folder(run_dir: str | Path) -> str:
+    """Return the folder below `run_dir` for the settings of a command that runs there: not that of
+    a finished run, which the command may not come to replace.
+    """
+    return NEXT if is_finished(Path(run_dir)) else SETTINGS
+
+
+def _set_aside(folder: Path) -> None:
+    """Give the finished run in a folder a second place, `replaced/`, completely or not at all."""
+    _remove_replaced(folder)  # by the run that has finished, which a kill may have left
+    aside = folder / REPLACED
+    with atomic(aside) as part:
+        part.mkdir()
+        for name in WHOLE:
+            keep = shutil.copy2 if name in OVERWRITTEN else _link
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, part / name, symlinks=True, copy_function=keep)
+            elif (folder / name).is_file():
+                keep(folder / name, part / name)
+        shutil.rmtree(part / NEXT, ignore_errors=True)
+    log.warning("%s has a finished run: it is in %s until the new one has finished", folder, aside)
+
+
+def _link(path: str | Path, other: str | Path) -> None:
+    """Give a file a second name, or copy it where the file system has no such names."""
+    try:
+        os.link(os.path.realpath(path), other)
+    except OSError:
+        shutil.copy2(path, other)
+
+
+def _remove_replaced(folder: Path) -> None:
+    """Remove `replaced/`. It loses its name first, since half of it would look like a user's."""
+    if (aside := folder / REPLACED).is_dir():
+        with scratch_path(aside) as away:
+            aside.rename(away)
 
 
 def write_result(
@@ -100,7 +184,7 @@ def write_result(
     inputs: Mapping[str, str] | None = None,
 ) -> Run:
     """Write `result.json`, completely or not at all, and return the run: its config, versions and
-    commit, and what it has `measured`, by fields of `Run`.
+    commit, and what it has `measured`, by fields of `Run`. Then `tidy` its folder.
 
     `choices` are the options of the config groups. Identity and start are those that `begin` wrote,
     and so are the inputs unless they are given. Raises FloatingPointError for a metric that is not
@@ -115,7 +199,19 @@ def write_result(
     content |= about(cfg) | ({"inputs": dict(inputs)} if inputs is not None else {})
     content |= {"finished": now(), **code()}
     write_json(path := Path(cfg.run_dir, ENDED), content)
+    tidy(path.parent)
     return read_run(path)
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a finished run has no more use for, and a kill may have left: its `last.ckpt`,
+    and the run that it has replaced.
+    """
+    if is_finished(folder):
+        with suppress(OSError):  # readers ignore what cannot be removed
+            (folder / LAST_CHECKPOINT).unlink(missing_ok=True)
+            remove_scratch(folder, REPLACED)
+            _remove_replaced(folder)
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
@@ -157,21 +253,60 @@ def _commit() -> str | None:
         return None
 
 
+def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
+    """Return the `last.ckpt` in `run_dir`, of the same identity, that resume=true continues, or
+    None.
+
+    Raises ValueError if the run would lose others' files: its inputs, those of another job or of no
+    run and, with resume=true, those of a run of another identity, finished or not.
+    """
+    folder = Path(cfg.run_dir)
+    _check_loss(cfg, files)
+    if not cfg.resume:
+        return None
+    identity = identity_of(cfg, hash_files(files), num_layers_in(files))
+    if last := last_checkpoint(folder, identity):
+        return last
+    said = f"resume=true, but run_dir={folder} contains"
+    present, other = _identity_in(folder), "choose another folder with hydra.run.dir=FOLDER"
+    kept = folder if is_finished(folder) else folder / REPLACED
+    if present != identity and kept != folder and (folder / LAST_CHECKPOINT).is_file():
+        raise ValueError(
+            f"{said} the last.ckpt of a run with other settings or files: repeat its command to "
+            f"continue it, {other}, or set resume=false, which deletes it"
+        )
+    if is_finished(kept) and identity not in (present, _identity_in(kept)):
+        raise ValueError(
+            f"{said} a finished run with other settings or files: {other}, or set resume=false, "
+            "which replaces it when the new run has finished"
+        )
+    return None
+
+
+def _identity_in(folder: Path) -> Any:
+    """Return the identity of the run in a folder; None without one."""
+    either = read_or_empty(folder / ENDED) or read_or_empty(folder / BEGUN)
+    return either.get("identity")
+
+
 def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
     """Raise ValueError if a file to remove from `run_dir` is an input of this run, or belongs to
     another job or to no run.
     """
     folder, other = Path(cfg.run_dir), "choose another folder with hydra.run.dir=FOLDER"
     for name, path in files.items():
-        if any(path.resolve().is_relative_to((folder / left).resolve()) for left in LEFT):
+        gone = ((folder / left).resolve() for left in (*LEFT, REPLACED))
+        if any(path.resolve().is_relative_to(each) for each in gone):
             raise ValueError(
                 f"{name}={path} is inside run_dir={folder}, which this run would delete: {other}"
             )
     ours = OmegaConf.select(cfg, "job._target_")
-    job = (read_or_empty(folder / ENDED).get("config") or {}).get("job") or {}
+    for result in (folder / ENDED, folder / REPLACED / ENDED):
+        job = (read_or_empty(result).get("config") or {}).get("job") or {}
+        if job.get("_target_", ours) != ours:
+            raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
     # A job that reads a checkpoint writes none.
-    is_training = "checkpoint" in cfg and (folder / "best.ckpt").exists()
-    if job.get("_target_", ours) != ours or is_training:
+    if "checkpoint" in cfg and (folder / "best.ckpt").exists():
         raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
     left = [name for name in LEFT if os.path.lexists(folder / name)]
     left += [path.name for path in folder.glob(SLURMS)]
@@ -180,14 +315,11 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
             f"run_dir={folder} contains {left[0]}, which this run would delete, but neither "
             f"{BEGUN} nor {ENDED}, so no run of elmo-bench wrote it: {other}"
         )
-
-
-def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
-    """Return the `last.ckpt` in `run_dir`, of the same identity, that resume=true continues."""
-    if not cfg.resume:
-        return None
-    identity = identity_of(cfg, hash_files(files), num_layers_in(files))
-    return last_checkpoint(Path(cfg.run_dir), identity)
+    if os.path.lexists(folder / REPLACED) and not (folder / REPLACED / ENDED).is_file():
+        raise ValueError(
+            f"run_dir={folder} contains {REPLACED}, which this run would delete, but no "
+            f"{REPLACED}/{ENDED}, so no run of elmo-bench wrote it: {other}"
+        )
 
 
 def last_checkpoint(folder: Path, identity: str) -> Path | None:

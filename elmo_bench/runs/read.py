@@ -33,6 +33,7 @@ FILES = {
 }
 RUNNING = "is running"  # the reason of a run that has not ended yet
 ERROR = "error.txt"  # the traceback that a failed run leaves
+REPLACED = "replaced"  # in a run's folder: the finished run that it replaces
 # The exception of a traceback; a worker's traceback stands within that of its parent.
 RAISED = re.compile(
     r"^(?:Original )?Traceback \(most recent call last\):\n(?: .*\n)*([\w.]+.*)", re.MULTILINE
@@ -202,8 +203,8 @@ def collect(folders: Sequence[str | Path]) -> list[Run]:
     """
     paths = list[Path]()
     for folder in map(Path, folders):
-        finished = find_files(folder, ENDED)
-        if not finished and not find_files(folder, BEGUN):
+        finished = run_files(folder, ENDED)
+        if not finished and not run_files(folder, BEGUN):
             why = "no finished run in or below it" if folder.is_dir() else "no such folder"
             raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
         paths += finished
@@ -231,13 +232,27 @@ def readable(folders: Iterable[str | Path], name: str) -> Iterator[Run]:
     """Yield the finished runs (ENDED), or those without a result (BEGUN), in or below the folders,
     of which one may be below another. Damaged files are named in the log.
     """
-    for path in dict.fromkeys(path for folder in folders for path in find_files(folder, name)):
+    for path in dict.fromkeys(path for folder in folders for path in run_files(folder, name)):
         if name == BEGUN and (path.parent / ENDED).exists():
             continue
         try:
             yield read_run(path)
         except (OSError, ValueError) as error:
             log.warning("ignored: %s", error)
+
+
+def run_files(folder: str | Path, name: str) -> list[Path]:
+    """Return the files of this name of the runs in or below a folder, but not of those that another
+    run has replaced.
+    """
+    return [path for path in find_files(folder, name) if not is_replaced(path.parent)]
+
+
+def is_replaced(folder: Path) -> bool:
+    """Whether this is the `replaced/` of a finished run, or the beginning or the rest of one."""
+    above = folder.absolute().parent
+    is_scratch = above.name.startswith(f".{REPLACED}-")
+    return folder.name == REPLACED and (is_scratch or (above / ENDED).exists())
 
 
 def read_run(path: Path) -> Run:

@@ -110,7 +110,8 @@ def of_all(value: T) -> list[T]:
 
 
 class BatchParts:
-    """Reads each batch of a training in as many parts as memory needs: 1, 2, 4, ...
+    """Reads each batch of a training in as many parts as memory needs: 1, 2, 4, ... A run that is
+    resumed goes on with as many.
 
     A step has the same gradient, but for dropout's random numbers, the statistics of batch norms,
     and the weights of examples in a loss that is not a mean over all examples (SQuAD's leaves some

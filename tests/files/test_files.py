@@ -91,7 +91,7 @@ def files_in(folder):
     return sorted(
         re.sub("[0-9a-f]{12}-", "", str(path.relative_to(folder)))
         for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".lock"
+        if path.is_file()
     )
 
 
@@ -242,7 +242,7 @@ def test_a_killed_download_leaves_nothing_for_the_next(server, tmp_path):
     assert process.exitcode == -signal.SIGKILL
     assert [entry for entry in tmp_path.glob("*/*") if entry.suffix != ".lock"]
     fetch(settings[0], folder=settings[1])
-    assert {entry.name for entry in tmp_path.glob("*/*")} <= {"good.bin", "good.bin.lock"}
+    assert [entry.name for entry in tmp_path.glob("*/*")] == ["good.bin"]
 
 
 @pytest.mark.parametrize("stored", ["ner/x.train", "ner/x.train.gz"])
@@ -313,6 +313,38 @@ def test_what_a_failed_download_says_and_leaves(server, tmp_path, name, part, er
     if error is FileNotFoundError:
         assert f"save it as {tmp_path}/ner/x.train" in str(raised.value)
     assert files_in(tmp_path) == [*left, "there.txt"]
+    assert (tmp_path / "ner").exists() is bool(left)
+
+
+@pytest.mark.parametrize("made", [["data"], ["data", "data/ner"], []])
+def test_a_failed_download_leaves_the_folders_that_were_there(server, tmp_path, made):
+    for folder in made:
+        (tmp_path / folder).mkdir()
+    files = dict.fromkeys(SPLITS, "ner/x.train")
+    downloads = {"ner/x.train": source(server, "missing.bin")}
+    with pytest.raises(FileNotFoundError, match="cannot download"):
+        corpus(files, data_dir=tmp_path / "data", downloads=downloads)
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == made
+
+
+@pytest.mark.parametrize("kind", ["read-only", "a file"])
+def test_a_folder_to_which_nothing_can_be_downloaded(server, requests, tmp_path, monkeypatch, kind):
+    """It is named, and what to do; nothing is asked of the server."""
+    folder = tmp_path / "theirs"
+    if kind == "a file":
+        folder.touch()
+        fault = "is not a folder"
+    else:
+        folder.mkdir()
+        monkeypatch.setattr(os, "access", lambda path, _: path != folder)  # root may write anywhere
+        fault = "cannot be written to"
+    downloads = {"ner/x.train": source(server, "good.bin")}
+    said = f"{folder} {fault}. Set data_dir=FOLDER to a folder of yours, or have the download saved"
+    with pytest.raises(FileNotFoundError, match=re.escape(said)) as raised:
+        corpus({"train": "ner/x.train"}, data_dir=folder, origin="Ask.", downloads=downloads)
+    assert str(raised.value).endswith(f"as {folder}/ner/x.train. Ask.")
+    assert not requests
+    assert not [*folder.glob("*")]
 
 
 def test_parts_of_one_download(server, requests, tmp_path):

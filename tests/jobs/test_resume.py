@@ -238,6 +238,25 @@ def test_a_run_of_a_stranger_goes_on_as_data(composed, tmp_path):
     assert not (tmp_path / "written").exists()
 
 
+def test_parts_of_batches_stay(composed, monkeypatch, caplog):
+    """A run that memory has made to read its batches in parts goes on with as many at once."""
+    loss, settings = BiLstmCrf.loss, [*SMALL["ner"], "encoder=none", "fit.batch_size=4"]
+
+    def limited(self, scores, batch):
+        if len(batch[-1]) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return loss(self, scores, batch)
+
+    monkeypatch.setattr(BiLstmCrf, "loss", limited)
+    train(undisturbed := composed(*settings))
+    killed = composed(*settings, "resume=true", "fit.save_minutes=0")
+    train_and_kill(killed, TaskModule, "training_step", until(4))
+    assert caplog.text.count("batches are read in 2 parts") == 2
+    train(killed)
+    assert left(killed) == left(undisturbed)
+    assert caplog.text.count("batches are read in 2 parts") == 2
+
+
 def test_once_more_in_float32(composed, monkeypatch, caplog):
     """A loss that 16 bits cannot hold, after an epoch: the same as a run in float32, also if it is
     killed, and finished for the command that asked for 16 bits.

@@ -111,8 +111,10 @@ def test_nothing_of_an_earlier_run_stays(config, tmp_path):
         (folder / name / "old").write_text("of seed 1")
     write_result(config(seed=1), MEASURED)
     (folder / "mine.txt").write_text("a user's own")
-    begin(config(seed=7, resume=True), {})  # that of seed 1 had ended
-    assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "run.json"]
+    begin(config(seed=7), {})
+    assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "replaced", "run.json"]
+    write_result(config(seed=7), MEASURED)
+    assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "result.json", "run.json"]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
     Raises ValueError for a number that is not finite in `dtype`.
 
     An `options.json` with the same sizes stays, since it may have more keys, such as the original's
-    settings of training.
+    settings of training. Where the weights cannot be written, it stays in any case.
     """
     weights = Path(weights)
     stored = {name: x.cpu().to(dtype).contiguous() for name, x in bilm.state_dict().items()}
@@ -126,8 +126,6 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
     options, same = weights.parent / "options.json", False
     with suppress(OSError, ValueError):  # there is none, another file, or one of a killed run
         same = Options.read(options) == bilm.options
-    if not same:
-        bilm.options.write(options)
     with atomic(weights) as part:
         if weights.suffix == ".safetensors":
             part.write_bytes(to_bytes(stored))  # uses the user's file mode, unlike `save_file`
@@ -135,6 +133,8 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
             with h5py.File(part, "w") as file:
                 for theirs, (ours, (_, back)) in _hdf5_layout(bilm.options).items():
                     file[theirs] = back(stored[ours].numpy())
+        if not same:
+            bilm.options.write(options)
 
 
 def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:

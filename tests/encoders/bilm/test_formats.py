@@ -2,6 +2,8 @@
 wrote it.
 """
 
+import errno
+import os
 from pathlib import Path
 
 import h5py
@@ -71,6 +73,22 @@ def test_the_official_names_and_shapes(tmp_path):
     again = load(tmp_path / "options.json", tmp_path / "weights.hdf5").state_dict()
     shipped = load(MINI / "options.json", MINI / "weights.safetensors").state_dict()
     assert all(torch.equal(again[name], value) for name, value in shipped.items())
+
+
+def test_options_stay_where_weights_cannot_be_written(tmp_path, monkeypatch):
+    """Those of the earlier weights, which are still there."""
+    before, after = (BiLm(Options(size, 4, ((1, 3), (3, 5)), char_dim=3)) for size in (6, 8))
+    save(before, tmp_path / "weights.safetensors")
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(Path, "write_bytes", lambda *_: full(_))
+    with pytest.raises(OSError, match="No space left"):
+        save(after, tmp_path / "weights.safetensors")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == written
 
 
 def test_the_original_s_own_options_stay(fixtures, tmp_path):
