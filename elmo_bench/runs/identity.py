@@ -28,6 +28,7 @@ NOT_IDENTITY = (
     *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
     *("task.gradient_clip", "task.gradient_clip_algorithm"),
     *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
+    "data.metric",  # which task.monitor and task.metric repeat
     "trained_on.labels",  # of earlier runs, null in all that are kept
     *("vocab.vectors", "vocab.origin"),
 )
