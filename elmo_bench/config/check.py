@@ -259,8 +259,9 @@ def _message(fault: Fault, key: str, values: Mapping[str, Any]) -> str:
 
 
 def applied_options(cfg: DictConfig) -> list[str]:
-    """Return a line for each optional option that a run has without being asked for it, and one if
-    it reads texts apart that it was asked to read in one sequence.
+    """Return a line for each optional option that a run has without being asked for it, one for a
+    recipe of its corpus and task that another replaces, and one if it reads texts apart that it was
+    asked to read in one sequence.
     """
     given, chosen = overridden(cfg), choices(cfg)
     lines = [
@@ -268,9 +269,23 @@ def applied_options(cfg: DictConfig) -> list[str]:
         for group in OPTIONAL
         if group not in given and chosen.get(group) in _options(cfg, group)
     ]
+    lines += _replaced_recipe(cfg)
     if reads_apart(cfg):
         lines.append(f"encoder={cfg.encoder.name} reads an example's texts apart: task.joint=false")
     return lines
+
+
+def _replaced_recipe(cfg: DictConfig) -> Iterator[str]:
+    """Yield a line for the recipe of a corpus and task that the command line replaces by others."""
+    chosen = choices(cfg)
+    own = f"{chosen.get('data')}_{chosen.get('task')}"
+    if own not in _options(cfg, "recipe"):
+        return
+    given = yaml.safe_load(overridden(cfg).get("recipe", ""))  # ~recipe has none
+    names = given if isinstance(given, list) else [given]
+    if given and own not in names:
+        replacing, both = ",".join(map(str, names)), ",".join(map(str, [own, *names]))
+        yield f"recipe {own} is replaced by {replacing}; recipe=[{both}] applies both"
 
 
 def _options(cfg: DictConfig, group: str) -> set[str]:
@@ -316,6 +331,10 @@ def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator
     for key in DEFAULTS.keys() & given.keys():
         if not _is_referenced(key, raw):
             yield f"{key} has no effect, since another option sets {DEFAULTS[key]}: set that"
+    is_training = OmegaConf.select(cfg, "job.name") == "train"
+    metric = (config.get("data") or {}).get("metric")
+    if is_training and metric and not _is_referenced("data.metric", raw):
+        yield f"data.metric has no effect on task={config['task']['name']}: set task.monitor"
     optimizer = given.get("optimizer", "")
     for name, value in _option(cfg, "optimizer", optimizer).items():
         key, trained_with = f"task.optimizer.{name}", config["task"]["optimizer"].get(name)

@@ -248,7 +248,8 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
     for parent in option.pop("defaults", ()):
         option = ({} if parent == "_self_" else known[parent]) | option
     for key, value in settings.items():
-        is_address = isinstance(value, str) and ADDRESS.match(value)
+        items = value if isinstance(value, list) else [value]
+        is_address = any(isinstance(item, str) and ADDRESS.match(item) for item in items)
         if key not in option or isinstance(value, dict) or is_address:
             raise ValueError(
                 f"{source}: its config sets encoder.{key}={value}, but it may only set local paths "

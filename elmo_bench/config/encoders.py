@@ -38,6 +38,8 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
         check_online(f"encoder.model={model}")
     if isinstance(vectors := settings.get("vectors"), str):
         settings["vectors"] = located(vectors, cfg)
+    elif isinstance(vectors, list) and all(isinstance(file, str) for file in vectors):
+        settings["vectors"] = [located(file, cfg) for file in vectors]
     unread = {"name", "dir"} - {*arguments(settings["_target_"])}  # which a user's class may have
     built = instantiate({key: value for key, value in settings.items() if key not in unread})
     if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):

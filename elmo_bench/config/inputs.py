@@ -16,7 +16,7 @@ import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import watched
 from elmo_bench.files.download import corpus as find
@@ -59,8 +59,7 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     splits = [cfg.split] if cfg.get("split") else SPLITS
     paths: dict[str, Any] = {f"data.{split}": path for split, path in corpus(cfg, splits).items()}
     paths["checkpoint"] = cfg.get("checkpoint")
-    for number, path in enumerate(vector_files(cfg)):
-        paths[f"vocab.vectors.{number}" if number else "vocab.vectors"] = path
+    paths |= _numbered("vocab.vectors", vector_files(cfg))
     if not is_baseline(cfg):
         paths |= encoder_files(cfg)
         if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
@@ -79,7 +78,10 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     paths: dict[str, Any] = {k: v for k, v in named.items() if isinstance(v, str | Path)}
     if isinstance(vectors := paths.get("encoder.vectors"), str):
         paths["encoder.vectors"] = located(vectors, cfg)
-    if not cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench."):
+    is_ours = cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench.")
+    if is_ours and isinstance(several := cfg.encoder.get("vectors"), ListConfig):
+        paths |= _numbered("encoder.vectors", [located(file, cfg) for file in several])
+    if not is_ours:
         paths = {f"encoder.{key}": path for key, path in _named_by_a_user(cfg)} | paths
     for name, path in [*paths.items()]:  # a user's own encoder may read a folder
         if path and (folder := Path(path).expanduser()).is_dir():
@@ -105,6 +107,11 @@ def _named_by_a_user(cfg: DictConfig) -> Iterator[tuple[str, Path]]:
                 is_folder = path.is_dir() and "/" in text.rstrip("/")
                 if path.is_file() or (is_folder and path.resolve() not in (cache, *cache.parents)):
                     yield f"{key}.{number}" if isinstance(value, list) else key, path
+
+
+def _numbered(key: str, files: Sequence[str]) -> dict[str, str]:
+    """Return files by key: the first under the key itself, others with a number."""
+    return {f"{key}.{number}" if number else key: file for number, file in enumerate(files)}
 
 
 def made(node: Any) -> Any:

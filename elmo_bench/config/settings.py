@@ -94,6 +94,12 @@ class DataFiles(Section):
     test: File | None = None
 
 
+class CorpusMetric(Section):
+    monitor: Text
+    title: Text
+    positive: Text | int | None = None
+
+
 class Data(Section):
     name: Text | int | None = None
     origin: Text = ""
@@ -102,6 +108,7 @@ class Data(Section):
     tasks: list[Text] = []
     read: dict = {}
     columns: dict = {}
+    metric: CorpusMetric | None = None  # by which a corpus is scored, where the task reads it
     downloads: dict = {}
     size: Count = 1
     files: DataFiles

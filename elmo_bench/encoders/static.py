@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from elmo_bench.text import Sentences, forms, read_vectors
 from elmo_bench.text.vocab import Case
 
+Table = tuple[dict[str, int], np.ndarray]  # the row of each word, and the vectors
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
 
 
@@ -78,21 +79,46 @@ class WordVectors(nn.Module):
 
 
 def load(
-    vectors: str | Path | None, *, lowercase: Case = "fallback", pretrained: bool = True
+    vectors: str | Path | Sequence[str | Path] | None,
+    *,
+    lowercase: Case = "fallback",
+    pretrained: bool = True,
 ) -> WordVectors:
-    """Load vectors from a file: GloVe, word2vec or fastText text, plain or .gz.
+    """Load vectors from a file: GloVe, word2vec or fastText text, plain or .gz. Those of several
+    files are concatenated, with 0 if a file lacks the word.
 
     With `pretrained=False` they are random, with the standard deviation of the file's vectors.
     Raises FileNotFoundError, or ValueError with file and line for a file without valid vectors.
     """
-    if vectors is None:
+    paths = [vectors] if isinstance(vectors, str | Path) else [*(vectors or ())]
+    if not paths:
         raise ValueError(
             "encoder.vectors is empty: give a file of word vectors (GloVe, word2vec, fastText's "
-            ".vec): encoder.vectors=FILE"
+            ".vec): encoder.vectors=FILE, or encoder.vectors=[FILE,FILE]"
         )
-    words, table = read_vectors(Path(vectors).expanduser())
+    words, table = _beside([_read(path, pretrained=pretrained) for path in paths])
+    return WordVectors(words, torch.from_numpy(table), lowercase=lowercase)
+
+
+def _read(path: str | Path, *, pretrained: bool) -> Table:
+    words, table = read_vectors(Path(path).expanduser())
     if not words:
-        raise ValueError(f"{vectors}: no vectors in this file")
+        raise ValueError(f"{path}: no vectors in this file")
     if not pretrained:
         table[1:] = float(table[1:].std()) * torch.randn(len(table) - 1, table.shape[1]).numpy()
-    return WordVectors(words, torch.from_numpy(table), lowercase=lowercase)
+    return words, table
+
+
+def _beside(tables: Sequence[Table]) -> Table:
+    """Return one table with the words and the columns of all."""
+    if len(tables) == 1:
+        return tables[0]
+    every = dict.fromkeys(word for words, _ in tables for word in words)
+    rows = {word: row for row, word in enumerate(every, 1)}
+    width = sum(table.shape[1] for _, table in tables)
+    joined, first = np.zeros((len(rows) + 1, width), np.float32), 0
+    for words, table in tables:
+        columns = slice(first, first + table.shape[1])
+        joined[[rows[word] for word in words], columns] = table[[*words.values()]]
+        first = columns.stop
+    return rows, joined

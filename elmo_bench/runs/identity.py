@@ -36,6 +36,7 @@ NOT_IDENTITY = (
     *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
     *("task.gradient_clip", "task.gradient_clip_algorithm"),
     *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
+    "data.metric",  # which task.monitor and task.metric repeat
     *("vocab.vectors", "vocab.origin"),
 )
 # Settings that are newer than the first kept runs, with the value of a run that lacks them.

@@ -115,7 +115,7 @@ class BatchParts:
 
     A step has the same gradient, but for dropout's random numbers, the statistics of batch norms,
     and the weights of examples in a loss that is not a mean over all examples (SQuAD's leaves some
-    out). `module` is the `TaskModule` below.
+    out, that of trees is a mean over words). `module` is the `TaskModule` below.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from .data import Batch
 
 
 class BiLstmCrf(nn.Module):
-    """Backbone -> variational dropout -> BiLSTM -> linear -> CRF.
+    """Backbone -> variational dropout -> BiLSTM -> dropout -> linear -> CRF.
 
     With `hidden_size=None` there is no upper BiLSTM: backbone -> dropout -> linear -> CRF. With
     `crf=False` the tags of a sentence are chosen apart, as by Devlin et al. (2019, section 5.3).
@@ -31,10 +31,11 @@ class BiLstmCrf(nn.Module):
         *,
         hidden_size: Size | None,
         dropout: Dropout,
+        output_dropout: Dropout = 0.0,
         crf: bool = True,
     ) -> None:
         super().__init__()
-        self.backbone, self.labels = backbone(), list(labels)
+        self.backbone, self.labels, self.output_dropout = backbone(), list(labels), output_dropout
         kind: Any = BiLstm if hidden_size else Identity
         self.upper = kind(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
         self.output = Scores(self.upper.dim, len(self.labels))
@@ -42,7 +43,8 @@ class BiLstmCrf(nn.Module):
         self.sums_losses = crf
 
     def forward(self, batch: Batch) -> Float[Tensor, "B T K"]:
-        return self.output(self.upper(self.backbone(batch.tokens), batch.tokens.mask))
+        h = self.upper(self.backbone(batch.tokens), batch.tokens.mask)
+        return self.output(F.dropout(h, self.output_dropout, self.training))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
         """Return the batch's negative log-likelihood, summed: `task.elmo.l2` is for this scale.

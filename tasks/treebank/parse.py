@@ -7,7 +7,7 @@ Axes: B batch, T tokens, N heads (the root, then the tokens), H features, K rela
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -93,7 +93,8 @@ class BiaffineParser(nn.Module):
     """Backbone -> dropout -> biaffine scores of heads and of relations.
 
     The root is a trained vector beside the backbone's output, not a word of the sentence as in the
-    original, so that an encoder reads the sentence as it is.
+    original, so that an encoder reads the sentence as it is. `loss` says of what the loss is a
+    mean: of the words of a batch, or of its sentences, each the sum over its words.
     """
 
     def __init__(
@@ -104,9 +105,11 @@ class BiaffineParser(nn.Module):
         head_size: Size,
         relation_size: Size,
         dropout: Dropout,
+        loss: Literal["words", "sentences"] = "words",
     ) -> None:
         super().__init__()
         self.backbone, self.labels, self.dropout = backbone(), list(labels), dropout
+        self.is_mean_of_words = loss == "words"
         dim = self.backbone.dim
         self.root = nn.Parameter(torch.randn(dim) / dim**0.5)
         self.heads = Biaffine(dim, head_size, 1, dropout)
@@ -124,14 +127,17 @@ class BiaffineParser(nn.Module):
         return scores, self.relations(words, heads)
 
     def loss(self, scores: ArcScores, batch: Batch) -> Float[Tensor, ""]:
-        """Return the mean negative log-likelihood of sentences, summed over heads and relations."""
+        """Return the mean negative log-likelihood of words, or of sentences, summed over heads and
+        relations.
+        """
         heads = batch.heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, len(self.labels))
         relations = scores[1].gather(2, heads)[:, :, 0]
         losses = [
             F.cross_entropy(x.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")
             for x, gold in ((scores[0], batch.heads), (relations, batch.relations))
         ]
-        return torch.stack(losses).sum() / len(batch.heads)
+        count = batch.tokens.lengths.sum() if self.is_mean_of_words else len(batch.heads)
+        return torch.stack(losses).sum() / int(count)
 
     def decode(self, scores: ArcScores, batch: Batch) -> list[list[Cells]]:
         """Return the best tree of each sentence, with the best relation of each of its arcs; the

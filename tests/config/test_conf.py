@@ -8,6 +8,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config.check import faults
+from elmo_bench.config.types import arguments
 from tests import conftest
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -56,6 +57,7 @@ def test_every_option(group, option):
     assert [line for line in faults(cfg) if "is missing" not in line] == []
 
 
+ADAMW = {"_target_": "torch.optim.AdamW", "_partial_": True, "weight_decay": 0.01}
 ADAM, ADADELTA = ("Adam", 0.001, None, None, None), ("Adadelta", 1.0, 0.95, 1e-6, None)
 
 
@@ -130,17 +132,89 @@ def test_an_experiment_as_in_berts_paper(task, finetune):
 @pytest.mark.parametrize("recipe", FINETUNE)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
-    """It trains the encoder, by a schedule, and invents no setting."""
+    """It trains the encoder, by a schedule, and invents no setting but those of heads that a task
+    may lack.
+    """
     cfg = composed(f"task={task}", f"recipe={recipe}")
     without = composed(f"task={task}", "~recipe", "rnn=identity")
     assert cfg.finetune.name == "full"
-    assert cfg.rnn == without.rnn
+    assert keys(cfg.rnn) == keys(without.rnn)
     assert cfg.finetune.lr < cfg.task.optimizer.lr
     assert keys(cfg.elmo) <= keys(without.elmo)
-    assert keys(cfg.task) <= keys(without.task)
+    of_esim = {"elmo.model", "elmo.model.attention_dropout", "elmo.model.l2"}
+    assert keys(cfg.task) - keys(without.task) <= {"model.dropout", *of_esim}
     assert keys(cfg.fit) == keys(without.fit)
     assert "_target_" in cfg.schedule
     assert cfg.fit.patience >= cfg.fit.max_epochs
+
+
+# Dropout and penalties of a task's layers that are left with recipe=finetune_bert and linear_bert.
+OF_LAYERS = {
+    "classify": ({"dropout": 0.1}, {"dropout": 0.0}),
+    "coref": (
+        {"dropout": 0.1, "lexical_dropout": 0.5},  # the second is that of x_k
+        {"dropout": 0.0, "lexical_dropout": 0.5},
+    ),
+    "ner": ({"dropout": 0.1, "output_dropout": 0.0}, {"dropout": 0.0, "output_dropout": 0.0}),
+    "parse": ({"dropout": 0.1}, {"dropout": 0.0}),
+    "pos": ({}, {}),
+    "snli": (
+        {"dropout": 0.1, "attention_dropout": 0.1, "l2": 0.0},
+        {"dropout": 0.0, "attention_dropout": 0.0, "l2": 0.0},
+    ),
+    "squad": ({"dropout": 0.1}, {"dropout": 0.0}),
+    "srl": ({}, {}),
+    "sst5": ({"dropout": 0.1}, {"dropout": 0.1}),  # that of head=identity_sst5
+}
+MONITORS = dict.fromkeys(TASKS, "f1") | {"parse": "las"}
+MONITORS |= dict.fromkeys(("classify", "pos", "snli", "sst5"), "accuracy")
+
+
+@pytest.mark.parametrize(("place", "recipe"), [(0, "finetune_bert"), (1, "linear_bert")])
+@pytest.mark.parametrize("task", TASKS)
+def test_what_a_recipe_of_bert_leaves(task, place, recipe):
+    """The settings of Devlin et al., whatever the task's own are; the score stays the task's."""
+    cfg = composed(f"task={task}", "data=files", f"recipe={recipe}", "encoder=transformer")
+    elmo = [cfg.elmo[key] for key in ("mix", "at", "norm", "l2", "dropout")]
+    assert elmo == ["top", ["input"], "none", 0, 0.1]
+    assert (cfg.rnn._target_, cfg.rnn.dropout) == ("elmo_bench.nn.Identity", 0)
+    read = {key: cfg.task.model.get(key) for key in arguments(cfg.task.model._target_)}
+    of_layers = {key: read[key] for key in read if "dropout" in key or key == "l2"}
+    assert of_layers == OF_LAYERS[task][place]
+    optimizer = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
+    lr = (0.001, 5e-5)[place]
+    assert optimizer == ADAMW | {"lr": lr}
+    assert cfg.finetune.lr == (2e-5, 5e-5)[place]
+    assert (cfg.task.gradient_clip, cfg.task.gradient_clip_algorithm) == (1, "norm")
+    assert (cfg.schedule.name, cfg.schedule.warmup) == ("linear_warmup", 0.1)
+    assert cfg.fit.max_epochs == cfg.fit.patience == (4, 3)[place]
+    assert cfg.task.monitor == MONITORS[task]
+
+
+SCORES = {
+    "cola": ("matthews", "Matthews' correlation", None),
+    "mrpc": ("accuracy_f1", "mean of accuracy and F1", "1"),
+    "qqp": ("accuracy_f1", "mean of accuracy and F1", "1"),
+    "stsb": ("pearson_spearman", "mean of Pearson's and Spearman's correlation", None),
+    "rte": ("accuracy", "accuracy", None),
+}
+WAYS = ["task=classify", "~recipe task=classify", "experiment=bert/classify", "experiment=classify"]
+WAYS += [f"recipe={recipe} task=classify" for recipe in ("finetune_bert", "linear_bert")]
+
+
+@pytest.mark.parametrize("corpus", SCORES)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_score_of_a_corpus_is_its_own(way, corpus):
+    """GLUE's, whatever trains on it."""
+    cfg = composed(*way.split(), f"data={corpus}", "encoder=transformer", "encoder.model=any")
+    assert (cfg.task.monitor, cfg.task.monitor_title, cfg.task.metric.positive) == SCORES[corpus]
+    assert faults(cfg) == []
+
+
+def test_the_command_line_wins_over_the_score_of_a_corpus():
+    own = ["task.monitor=macro_f1", "task.monitor_title=mine", "task.metric.positive=0"]
+    task = composed("task=classify", "data=mrpc", *own).task
+    assert (task.monitor, task.monitor_title, task.metric.positive) == ("macro_f1", "mine", 0)
 
 
 def test_the_command_line_may_change_a_recipe_for_fine_tuning():

@@ -52,7 +52,7 @@ WRONG = [
     ("+bilm_optimizer.foo=1 job=pretrain", "there is no setting bilm_optimizer.foo; "),
     ("logger.csv=3", "logger.csv=3, but it must be {KEY:VALUE}"),
     ("outputs_dir=2024", "outputs_dir=2024, but it must be a string; quote a name that is a number"),
-    ("recipe=foo", "recipe=foo, but it must be cola_classify, finetune_bert"),
+    ("recipe=foo", "recipe=foo, but it must be finetune_bert, linear_bert"),
     ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true or false, or 'fallback'"),
     ("elmo.l2=nan", "elmo.l2=nan, but it must be a finite number"),
     ("elmo.mix={a:1}", "elmo.mix={a:1}, but it must be 'all', 'top', 'uniform' or 'none', or an integer, or a list"),
@@ -74,6 +74,10 @@ WRONG = [
     ("fit=3", "trainer.max_epochs: ConfigTypeError"),
     ("task.optimizer.rho=0.5", "task.optimizer.rho=0.5, but the arguments of torch.optim.Adam are"),
     ("+seeds=5", "budget and seeds are settings of sweep=tune: add that"),
+    ("+data.metric={monitor:f1,title:F1}", "data.metric has no effect on task=ner: set task.monitor"),
+    ("task=classify +data.metric.monitor=macro_f1", "data.metric.title is missing"),
+    ("task=classify data=cola data.metric.monitor=f2", "task.monitor=f2, but it must be accuracy, "),
+    ("task=parse task.model.loss=trees", "task.model.loss=trees, but it must be 'words' or 'sentences'"),
     ("task=sst5 task.classes=4", "task.classes=4, but task.read.train.classes must be 2, 3 or 5"),
 ]  # fmt: skip
 
@@ -93,8 +97,8 @@ def test_all_faults_are_said_at_once():
 def test_a_value_that_others_repeat_is_named_once():
     (line,) = faults(composed("task.patience=0"))
     assert line.startswith("task.patience=0, ")
-    (line,) = faults(composed("encoder=static", "vocab.vectors=[a,b]"))
-    assert line == "vocab.vectors=[a,b], but encoder.vectors must be a string"
+    (line,) = faults(composed("encoder=static", "encoder.vectors=[a,2]"))
+    assert line == "encoder.vectors=[a,2], but it must be a string"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +111,7 @@ def test_a_value_that_others_repeat_is_named_once():
         ["encoder=transformer", "encoder.model=bert", "encoder.pooling=mean", "encoder.window=8"],
         ["optimizer=adamw", "task.optimizer.betas=[0.9,0.99]", "trainer.precision=bf16-mixed"],
         ["+trainer.limit_train_batches=0.5", "vocab.vectors=[a,b]", "elmo.norm=word"],
+        ["encoder=static", "vocab.vectors=[a,b]"],
         ["task=squad", "embed=words", "rnn=bilstm", "finetune=full", "finetune.lr=0"],
         ["trainer.precision=bf16", "trainer.devices=[0,1]", "+trainer.limit_val_batches=1"],
         ["trainer.precision=16", "trainer.devices=[0]", "data.name=2003", "recipe='finetune_bert'"],
@@ -159,7 +164,10 @@ def test_a_recipe_may_be_in_a_package():
 def test_recipes_that_apply_by_themselves_are_said():
     assert applied_options(composed()) == ["recipe sample_ner applied; ~recipe leaves it out"]
     said = applied_options(composed("rnn=identity", "recipe=finetune_bert"))
-    assert said == ["head identity_ner applied; ~head leaves it out"]
+    own = "recipe sample_ner is replaced by finetune_bert; recipe=[sample_ner,finetune_bert] applies both"
+    assert said == ["head identity_ner applied; ~head leaves it out", own]
+    both = applied_options(composed("recipe=[sample_ner,finetune_bert]"))
+    assert both == ["head identity_ner applied; ~head leaves it out"]
     apart = applied_options(composed("task=snli", "head=summary", "~recipe", "encoder=mini"))
     assert apart[-1] == "encoder=mini reads an example's texts apart: task.joint=false"
     assert applied_options(composed("data=wikigold")) == applied_options(composed("~recipe")) == []

@@ -10,9 +10,12 @@ import pytest
 import torch
 
 from elmo_bench.config import build
+from elmo_bench.config.inputs import read_word_vectors
 from elmo_bench.encoders import encode, load_encoder
 from elmo_bench.encoders.static import load
+from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.train import train
+from tests.conftest import composed, result_of
 
 WORDS = {"the": [0.5, -1.0, 2.0], "Ann": [1e-3, 0.0, 3.5], "naïve": [4.0, 5.0, -6.25]}
 TEXT = "".join(f"{word} {' '.join(map(str, v))}\n" for word, v in WORDS.items()).encode()
@@ -94,6 +97,25 @@ def test_a_long_file_with_repeated_words_and_words_with_blanks(tmp_path):
     assert (vectors["w2499"][0], vectors[". . ."], vectors["a b.c"]) == (2499, [1, 2, 0], [3, 4, 0])
 
 
+def test_vectors_of_several_files_are_concatenated(tmp_path):
+    """As those of `vocab.vectors`: zeros where a file lacks the word."""
+    first = write(tmp_path / "a.txt", b"the 1 2\nAnn 3 4\nthe 5 6\n")  # the last one counts
+    second = write(tmp_path / "b.txt.gz", b"runs 7\nthe 8\n")
+    encoder = load([first, str(second)])
+    (layers,) = encode(encoder, [["the", "Ann", "Runs", "xyzzy"]])
+    assert layers[0].tolist() == [[5, 6, 8], [3, 4, 0], [0, 0, 7], [0, 0, 0]]
+    assert (encoder.num_layers, encoder.dim) == (1, 3)
+    cfg = composed("encoder=static", f"vocab.vectors=[{first},{second}]", "run_dir=here")
+    of_words = read_word_vectors(cfg, ["the", "Ann", "runs"])
+    of_encoder = {word: encoder.embedding.weight[encoder.words[word]].tolist() for word in of_words}
+    assert of_encoder == {word: vector.tolist() for word, vector in of_words.items()}
+    assert load([first]).fingerprint() == load(first).fingerprint() != encoder.fingerprint()
+    assert load([second, first]).fingerprint() != encoder.fingerprint()
+    control = load([first, second], pretrained=False)
+    assert control.words == encoder.words
+    assert not control.embedding.weight[control.words["runs"], :2].any()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -110,8 +132,9 @@ def test_what_no_file_may_hold(tmp_path, name, content, message):
 
 
 def test_settings_that_may_not_be(tmp_path):
-    with pytest.raises(ValueError, match=r"encoder\.vectors is empty.*encoder\.vectors=FILE"):
-        load(None)
+    for nothing in (None, []):
+        with pytest.raises(ValueError, match=r"encoder\.vectors is empty.*encoder\.vectors=FILE"):
+            load(nothing)
     with pytest.raises(FileNotFoundError, match=r"v\.txt: no such file"):
         load(tmp_path / "v.txt")
 
@@ -129,6 +152,24 @@ def test_a_task_reads_them_without_a_store_and_fine_tunes_them(tiny, tmp_path):
     ]
     assert not torch.equal(trained, load(path).embedding.weight)
     assert not trained[0].any()
+
+
+def test_a_run_reads_several_files_of_vectors(tiny, new_run, tmp_path):
+    """With the hash of each; the key of the first is that of a single one. A checkpoint names them."""
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "b.txt", TEXT.replace(b"4.0", b"9.0"))
+    files = [f"{write(tmp_path / 'a.txt', TEXT)}", "b.txt"]  # the second is in data_dir
+    chosen = ["task=ner", "encoder=static", f"vocab.vectors=[{','.join(files)}]"]
+    cfg = tiny(*chosen, f"data_dir={tmp_path}/data")
+    train(cfg)
+    run = result_of(cfg.run_dir)
+    hashes = {key: value for key, value in run["inputs"].items() if "vectors" in key}
+    first, second = (f"{place}.vectors" for place in ("vocab", "encoder"))
+    assert [*hashes] == [first, f"{first}.1", second, f"{second}.1"]
+    assert hashes[first] == hashes[second] != hashes[f"{first}.1"] == hashes[f"{second}.1"]
+    checkpoint = f"checkpoint={cfg.run_dir}/best.ckpt"
+    scores = evaluate(new_run("job=evaluate", checkpoint, f"data_dir={tmp_path}/data"))
+    assert scores["test/f1"] == run["metrics"]["test/f1"]
 
 
 def test_words_without_a_vector_are_told(tiny, tmp_path, caplog):

@@ -53,7 +53,7 @@ HARMLESS = {
     "only other settings read it, by reference": (
         *("task.elmo", "task.batch_size", "task.batch_scores", "task.max_epochs"),
         *("task.patience", "task.gradient_clip", "task.gradient_clip_algorithm", "by_finetune"),
-        *("task.gold_without", "task.by_gold"),
+        *("task.gold_without", "task.by_gold", "data.metric"),
     ),
     "a text to compare the corpus with": ("text",),
     "what a sweep does, and not a run": ("budget", "seeds"),

@@ -58,6 +58,26 @@ def test_tags_chosen_apart(tmp_path):
     assert not model.sums_losses
 
 
+def test_dropout_after_the_upper_rnn(tmp_path):
+    """None by default, as in the paper; with AllenNLP's, in training alone, and no further weight."""
+    (tmp_path / "gold").write_text(TEXTS["ner"])
+    dropouts, weights = {}, {}
+    for rate in ("0.0", "0.5"):
+        own = [] if rate == "0.0" else [f"task.model.output_dropout={rate}"]
+        cfg = composed("task=ner", "encoder=none", "run_dir=here", "task.model.hidden_size=8", *own)
+        model, _, batch = built(cfg, list(reader(cfg, "test")(tmp_path / "gold")))
+        weights[rate] = [(name, part.shape) for name, part in model.named_parameters()]
+        read = []
+        model.output.register_forward_pre_hook(lambda _, given, read=read: read.append(given[0]))
+        for is_training in (True, False):
+            model.train(is_training)(batch)
+        dropouts[rate] = [float((h[batch.tokens.mask] == 0).float().mean()) for h in read]
+    assert weights["0.0"] == weights["0.5"]
+    assert dropouts["0.0"] == [0, 0]
+    assert 0.2 < dropouts["0.5"][0] < 0.8
+    assert dropouts["0.5"][1] == 0
+
+
 def test_identity():
     x, mask = torch.randn(2, 3, 4), torch.tensor([[True, True, True], [True, False, False]])
     identity = Identity(input_size=4, dropout=0.5, hidden_size=7)

@@ -78,6 +78,34 @@ def test_biaffine_scores():
         torch.testing.assert_close(scores[0, t, n, k], x @ biaffine.weight[k] @ y)
 
 
+def test_the_loss_is_a_mean_over_words_or_over_sentences(tmp_path):
+    """Of the log-likelihoods of heads and of their relations, here one by one."""
+    (tmp_path / "gold").write_text(TREES)
+    examples = list(parse.read(tmp_path / "gold"))
+    assert [len(example.words) for example in examples] == [4, 2]
+    losses = {}
+    for kind in ("words", "sentences"):
+        settings = ["task=parse", "~recipe", "encoder=none", "run_dir=here", "rnn.hidden_size=8"]
+        chosen = [] if kind == "words" else [f"task.model.loss={kind}"]  # words: the default
+        torch.manual_seed(1)
+        model, vocab, batch = built(composed(*settings, *chosen), examples)
+        with torch.no_grad():
+            scores = model.eval()(batch)
+            losses[kind] = model.loss(scores, batch).item()
+        arcs, relations = (part.log_softmax(-1) for part in scores)
+        sums = []
+        for row, example in enumerate(examples):
+            gold = [(int(head), vocab.label_id(name)) for head, name in example.gold]
+            of_words = [arcs[row, k, h] + relations[row, k, h, r] for k, (h, r) in enumerate(gold)]
+            sums.append(-sum(of_words).item())
+    assert losses["words"] == pytest.approx(sum(sums) / 6)
+    assert losses["sentences"] == pytest.approx(sum(sums) / 2)
+
+
+def test_the_runs_of_results_keep_their_loss():
+    assert composed("experiment=ewt_parse").task.model.loss == "sentences"
+
+
 def test_only_the_root_is_root_and_what_is_decoded_is_a_tree(tmp_path):
     (tmp_path / "gold").write_text(TREES)
     cfg = composed("task=parse", "encoder=none", "run_dir=here", "rnn.hidden_size=8")
