@@ -40,7 +40,7 @@ def test_whole_sentences(save):
     ]
     assert [example.source for example in examples] == [f"{path}:1", f"{path}:3", f"{path}:4"]
     first = examples[0]
-    assert (first.sentences, first.labels, first.gold) == ([*first.texts], ["3"], "3")
+    assert (first.sentences, first.labels, first.gold) == ([*first.texts], [*"01234", "3"], "3")
 
 
 def test_phrases(save):
