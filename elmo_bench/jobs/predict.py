@@ -11,7 +11,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, hardware
 from elmo_bench.config.checkpoint import KEY, extend, restore
-from elmo_bench.config.inputs import overridden
 from elmo_bench.config.task_format import parser, required, task_format
 from elmo_bench.config.types import arguments, misfits, shown
 from elmo_bench.files import atomic, begins, check_output
@@ -95,10 +94,9 @@ def _table(cfg: DictConfig, module: TaskModule) -> Records | None:
     hints = arguments(f"{cfg.task.data}.read_texts")
     data = module.content[KEY]["config"].get("data")
     stored = data.get("columns") if isinstance(data, dict) else None
+    asked: Any = OmegaConf.to_container(OmegaConf.create(cfg.data.get("columns") or {}))
     columns = {**stored} if isinstance(stored, dict) else {}
-    for key in overridden(cfg):
-        if key.startswith("data.columns."):
-            columns[key.removeprefix("data.columns.")] = OmegaConf.select(cfg, key)
+    columns |= {key: value for key, value in asked.items() if value is not None}
     columns = {key: value for key, value in columns.items() if key in hints}
     for key, value in columns.items():
         if wrong := misfits(value, hints[key]):

@@ -215,7 +215,8 @@ def _wrong_names(names: Sequence[str], path: Path, columns: Mapping[str, Any]) -
     said += f": set data.columns.{key}=COLUMN"
     if len(names) < len(columns):
         return f"{said}; {KINDS}"
-    return f"{said}; if this line is an example, not names, give numbers, such as {_numbers(names, columns)}"
+    numbers = _numbers(names, columns)
+    return f"{said}; if this line is an example, not names, give numbers, such as {numbers}"
 
 
 def _respelt(column: Any, alike: Mapping[str, str]) -> str:

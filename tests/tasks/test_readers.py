@@ -159,7 +159,7 @@ MISFITS = [
         '"x7"',
         '"b": "", "x7"',
         "",
-        "predicted: 1 answer to no question of the gold file, such as 'b'$",
+        "1 answer to no question of the gold file, such as 'b'$",
     ),
     ("squad", '"mill"', "null", "", "'x7' must be text, but it is None"),
     ("squad", None, '["a"]', "", r"'\[\"a\"\]', but this file must contain a JSON object"),
