@@ -28,6 +28,7 @@ from elmo_bench.runs import (
     reads_apart,
     settings_folder,
 )
+from elmo_bench.training import wandb_logger
 
 from .advice import MENDABLE, unknown_key, unknown_option
 from .inputs import SPLITS, choices, composition, earlier_run, overridden
@@ -144,6 +145,8 @@ def faults(cfg: DictConfig) -> list[str]:
         parts = {key.partition(".")[0] for key in given} if job in WITHOUT_A_MODEL else resolved
         classes = {part: node for part, node in resolved.items() if part in parts}
         wrong = _in_words(_of_classes(classes), raw, given)
+    if not wrong and (of_wandb := (resolved.get("logger") or {}).get("wandb")):
+        wrong = [*wandb_logger.refused(of_wandb)]
     return wrong or [*_together(resolved, job, given), *_overruled(cfg, raw, resolved)]
 
 

@@ -250,10 +250,12 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     drawn = ("test", "dev") if data.get("held_out") else ("test",)
     needed = [split for split in splits if split not in drawn or len(splits) == 1]
     if missing := [split for split in needed if split not in paths]:
-        raise ValueError(
-            f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no "
-            f"{missing[0]} file; give one"
-        )
+        said = f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no "
+        advice = f"{missing[0]} file; give one"
+        if missing == ["dev"] and "train" in paths:
+            add = "" if "held_out" in data else "+"
+            advice += f", or make a tenth of the training examples dev: {add}data.held_out=0.1"
+        raise ValueError(said + advice)
     for split in sorted(paths.keys() - {"train"}):
         if "train" in paths and paths[split].samefile(paths["train"]):
             log.warning(

@@ -40,6 +40,7 @@ from .progress import Bars as Bars, Lines as Lines, counted as counted, watched 
 from .read import (
     BOM as BOM,
     LINE_BYTES as LINE_BYTES,
+    NOT_UTF8 as NOT_UTF8,
     PACKED_RATIO as PACKED_RATIO,
     opened as opened,
     parse_json as parse_json,

@@ -25,6 +25,15 @@ PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # any archive may unpack to PACKED_FRE
 ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, compress better than text
 BUFFER = 1 << 17
 BOM = b"\xef\xbb\xbf"
+NOT_UTF8 = "if it is Latin-1, iconv -f latin1 -t utf-8 OLD > NEW converts it"  # for messages
+GZIP = b"\x1f\x8b"  # how a gzipped file begins
+# How files of other kinds begin, and what to do about them.
+OTHER_KINDS = {
+    b"\xff\xfe\x00\x00": "it is UTF-32: iconv -f utf-32 -t utf-8 OLD > NEW converts it",
+    b"\xff\xfe": "it is UTF-16: iconv -f utf-16 -t utf-8 OLD > NEW converts it",
+    b"\xfe\xff": "it is UTF-16: iconv -f utf-16 -t utf-8 OLD > NEW converts it",
+    b"PK\x03\x04": "it is a zip archive: unzip it (an .xlsx: save its table as CSV in UTF-8)",
+}
 
 
 def unpacked_limit(path: str | Path) -> int:
@@ -52,7 +61,8 @@ def read_json(path: str | Path, *, max_bytes: int = JSON_BYTES) -> dict[str, Any
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line, byte = 1 + content.count(b"\n", 0, error.start), content[error.start]
-        raise ValueError(f"{path}:{line}: byte {byte:#04x} is not UTF-8 text") from error
+        wrong = f"byte {byte:#04x} is not UTF-8 text: {NOT_UTF8}"
+        raise ValueError(f"{path}:{line}: {wrong}") from error
     value = parse_json(text, f"{path}")
     if not isinstance(value, dict):
         raise ValueError(f"{path}: {text[:50]!r}, but this file must contain a JSON object")
@@ -100,15 +110,26 @@ def _number(digits: str) -> int | float:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BufferedIOBase]:
-    """Open a file for reading bytes; a name with `.gz` is decompressed.
+    """Open a text file for reading bytes; a name with `.gz` is decompressed.
 
-    Raises OSError if it cannot be opened, and ValueError, also in the body, for a damaged archive.
+    Raises OSError if it cannot be opened, and ValueError, also in the body, for a damaged archive
+    and for a file that begins as another kind of file does, such as UTF-16.
     """
     path = Path(path)
+    is_packed = path.suffix == ".gz"
     try:
         with path.open("rb") as packed:
-            is_packed = path.suffix == ".gz"
-            yield BufferedReader(gzip.GzipFile(fileobj=packed), BUFFER) if is_packed else packed
+            if is_packed and packed.peek(2)[:2] not in (GZIP, b""):
+                raise ValueError(f"{path}: it is not gzipped: name it without .gz, if it is text")
+            text = BufferedReader(gzip.GzipFile(fileobj=packed), BUFFER) if is_packed else packed
+            beginning = text.peek(4)
+            if beginning.startswith(GZIP):
+                advice = " twice: gunzip it once" if is_packed else f": name it {path.name}.gz"
+                raise ValueError(f"{path}: it is gzipped{advice}")
+            for kind, advice in OTHER_KINDS.items():
+                if beginning.startswith(kind):
+                    raise ValueError(f"{path}: {advice}")
+            yield text
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged gzip file: {error}") from error
 

@@ -10,10 +10,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, hardware
-from elmo_bench.config.checkpoint import extend, restore
+from elmo_bench.config.checkpoint import KEY, extend, restore
 from elmo_bench.config.task_format import parser, required, task_format
+from elmo_bench.config.types import arguments, misfits, shown
 from elmo_bench.files import atomic, begins, check_output
-from elmo_bench.text import Vocab, read_lines, read_objects
+from elmo_bench.text import Vocab, read_bytes, read_lines, read_objects
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.module import TaskModule
 
@@ -30,9 +31,10 @@ def predict(cfg: DictConfig) -> None:
     """Write a labelled record for each record of `cfg.input` to `cfg.output`, atomically.
 
     An input with `.jsonl` or `.json` in its name has one JSON object a line, with the keys that the
-    task's `parse` reads. Any other input is text with one example a line. The output has the same
-    lines, including blank ones before the last record. A record has `line`, its number, and `id`,
-    if the input has it.
+    task's `parse` reads, or those of the columns in training. A table, of a task that reads tables,
+    has these columns; others, such as the label, are not read. Any other input is text with one
+    example a line. The output has the same lines, including blank ones before the last record. A
+    record has `line`, its number, and `id`, if the input has it.
     """
     cfg, module, vocab, records, data = check(cfg)
     extend(cfg, module, vocab, data.all_sentences)
@@ -50,9 +52,12 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     """Return the model's config, module and vocabulary, the input's records, and their examples."""
     inputs = {key: cfg[key] for key in ("input", "checkpoint")}
     check_output("output", cfg.output, inputs, begins(OWN))
-    records = _records(Path(cfg.input))
+    next(read_bytes(cfg.input))  # whether there is one, before the model is read
     cfg, module, vocab = restore(cfg)
-    _check_text(Path(cfg.input), records, is_pair=bool(OmegaConf.select(cfg, "task.parse.pair")))
+    records = _table(cfg, module)
+    if records is None:
+        records = _records(Path(cfg.input))
+        _check_text(cfg.input, records, is_pair=bool(OmegaConf.select(cfg, "task.parse.pair")))
     parse, _ = parser(cfg), required(task_format(cfg), "render", "job=predict")
     examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
     data = build.data(cfg, {"test": Path(cfg.input)}, {"test": lambda path: examples}, vocab)
@@ -79,16 +84,53 @@ def _records(path: Path) -> Records:
     return [(number, {"text": line}) for number, line in read_lines(path) if line.strip()]
 
 
-def _check_text(path: Path, records: Records, *, is_pair: bool) -> None:
-    """Raise ValueError for an annotated file, which has one word per line."""
+def _table(cfg: DictConfig, module: TaskModule) -> Records | None:
+    """Return the texts of an input in the columns of the model's training, or in those that the
+    command line names; None if the task reads no tables, or the input is none.
+    """
+    read_texts = getattr(task_format(cfg), "read_texts", None)
+    if read_texts is None:
+        return None
+    hints = arguments(f"{cfg.task.data}.read_texts")
+    data = module.content[KEY]["config"].get("data")
+    stored = data.get("columns") if isinstance(data, dict) else None
+    asked: Any = OmegaConf.to_container(OmegaConf.create(cfg.data.get("columns") or {}))
+    columns = {**stored} if isinstance(stored, dict) else {}
+    columns |= {key: value for key, value in asked.items() if value is not None}
+    columns = {key: value for key, value in columns.items() if key in hints}
+    for key, value in columns.items():
+        if wrong := misfits(value, hints[key]):
+            said = f"checkpoint={cfg.checkpoint}: data.columns.{key}={shown(value)}"
+            raise ValueError(f"{said}, but it must {wrong[0][2]}")
+    return read_texts(Path(cfg.input), **columns)
+
+
+def _check_text(file: str, records: Records, *, is_pair: bool) -> None:
+    """Raise ValueError for an annotated file, which has one word per line, and for one in columns,
+    whose labels would be words.
+    """
+    path = Path(file)
+    if _is_json(path):
+        return
     lines = [str(record.get("text")) for _, record in records[:50]]
     rows = [line for line in lines if not line.startswith("#")]
     begins = lines[:1] and lines[0].startswith(("#begin document", "-DOCSTART-"))
     kinds = [_TAGGED] if is_pair else [_TABS, _TAGGED]
     are_columns = all(any(kind.fullmatch(row) for kind in kinds) for row in rows)
-    if not _is_json(path) and (begins or (len(rows) > 1 and are_columns)):
+    if begins or (len(rows) > 1 and are_columns):
         raise ValueError(
             f"input={path} has one word per line, in columns, but job=predict reads text with one "
             "example per line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "
             "job=evaluate data=files data.files.test=FILE"
         )
+    if ".csv" in path.suffixes:
+        raise ValueError(
+            f"input={path}: commas separate its columns, but job=predict reads text with one "
+            "example per line, or JSON Lines (.jsonl), for this task"
+        )
+    for number, record in records:
+        if not is_pair and "\t" in record["text"].strip():
+            raise ValueError(
+                f"{path}:{number}: a tab, but a line must be one text without columns: "
+                "`cut -f1 OLD > NEW` keeps the first column, say"
+            )

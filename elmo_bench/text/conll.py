@@ -21,7 +21,7 @@ from .spans import Span, is_tag
 COLUMNS, FORM = 10, 1  # of CoNLL-U: how many there are, and which is the word
 _NEW = re.compile(r"#\s*newdoc\b")
 # A word, a multiword token, which begins at the next word, or an empty node after the last word.
-_ID = re.compile(r"(?P<word>[0-9]{1,9})(?:-[0-9]+|(?P<node>\.[0-9]+))?")
+_ID = re.compile(r"(?P<word>[0-9]{1,9})(?:-(?P<end>[0-9]{1,9})|(?P<node>\.[0-9]+))?")
 
 # Columns of CoNLL-2012; MIN_COLUMNS are those of a sentence without predicates.
 DOCUMENT, PART, NUMBER, WORD, POS, PARSE, LEMMA, FRAME = range(8)
@@ -102,25 +102,36 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
     """Yield the sentences of a file, plain or .gz; `# newdoc` begins another document.
 
     Raises ValueError, with file and line, for a line without exactly ten columns, with an ID out of
-    turn, or without a form, and for a sentence whose words are all _.
+    turn, or without a form, for a multiword token that overlaps another, ends before it begins or
+    beyond its sentence, and for a sentence whose words are all _.
     """
     sentence, document = Sentence([], []), 0
+    span, last, spanned_at = "", 0, 0  # the last multiword token, its last word, and its line
     for number, line in chain(read_lines(path), [(0, "")]):
         if not line.strip(" \t"):
+            if last > len(sentence.rows):
+                raise ValueError(
+                    f"{path}:{spanned_at}: the multiword token {span} ends at word {last}, but its "
+                    f"sentence has {counted_noun(len(sentence.rows), 'word')}"
+                )
             if sentence.rows:
                 _check_words(sentence.rows, FORM, path)
                 yield sentence
-            sentence = Sentence([], [])
+            sentence, last = Sentence([], []), 0
             continue
         sentence.lines.append(line)
         if line.startswith("#"):
             document += _NEW.match(line) is not None
             continue
         columns = line.split("\t")
-        if len(columns) != COLUMNS or not columns[FORM].strip():
+        if len(columns) != COLUMNS:
             raise ValueError(
                 f"{path}:{number}: {counted_noun(len(columns), 'column')}, but CoNLL-U has "
-                f"{COLUMNS}, separated by tabs, and a form in the second: {line[:60]!r}"
+                f"{COLUMNS}, separated by tabs: {line[:60]!r}"
+            )
+        if not columns[FORM].strip():
+            raise ValueError(
+                f"{path}:{number}: the form (column 2) is empty, or only white space: {line[:60]!r}"
             )
         parts = _ID.fullmatch(columns[0])
         expected = str(len(sentence.rows) + (parts is None or not parts["node"]))
@@ -131,6 +142,17 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
             )
         if columns[0] == parts["word"]:
             sentence.rows.append(Row(number, columns, document))
+        elif parts["end"]:
+            if int(expected) <= last:
+                raise ValueError(
+                    f"{path}:{number}: the multiword token {columns[0]} overlaps {span} in line "
+                    f"{spanned_at}, but each word belongs to one at most"
+                )
+            if int(parts["end"]) < int(expected):
+                raise ValueError(
+                    f"{path}:{number}: the multiword token {columns[0]} ends before it begins"
+                )
+            span, last, spanned_at = columns[0], int(parts["end"]), number
 
 
 def is_conll2012(path: str | Path) -> bool:

@@ -6,7 +6,15 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NoReturn, TypeVar
 
-from elmo_bench.files import BOM, LINE_BYTES, counted_noun, opened, parse_json, unpacked_limit
+from elmo_bench.files import (
+    BOM,
+    LINE_BYTES,
+    NOT_UTF8,
+    counted_noun,
+    opened,
+    parse_json,
+    unpacked_limit,
+)
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -40,7 +48,8 @@ def decode(line: bytes, source: str, encoding: str = "utf-8") -> str:
         return line.decode(encoding).removesuffix("\n")
     except UnicodeDecodeError as error:
         wrong = f"byte {line[error.start]:#04x} is not {encoding.upper()} text"
-        raise ValueError(f"{source}: {wrong}") from error
+        advice = f": {NOT_UTF8}" if encoding == "utf-8" else ""
+        raise ValueError(f"{source}: {wrong}{advice}") from error
     except LookupError as error:
         raise ValueError(f"{source}: {error}") from error
 
@@ -79,7 +88,8 @@ def _without_return(line: bytes, source: str) -> bytes:
         raise ValueError(
             f"{source}: a carriage return behind {shown(before.decode(errors='replace'))}, but a "
             "line must end with a line feed, or with a carriage return and a line feed: convert "
-            "the file with tr '\\r' '\\n' < OLD > NEW"
+            """the file with awk '{sub(/\\r+$/, ""); gsub(/\\r/, "\\n"); print}' OLD > NEW """
+            """(within a cell of a table, with " " in place of "\\n")"""
         )
     return before + rest
 

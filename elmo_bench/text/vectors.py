@@ -43,8 +43,8 @@ def read_vectors(
     streamed, so memory holds only the table and the words.
 
     Raises FileNotFoundError, and ValueError for a binary file, and, with file and line, for an
-    invalid vector of a wanted word, a line with another number of fields than the first, or another
-    number of vectors than a first line "count width" says.
+    invalid vector of a wanted word, a line with another number of fields than the first or that is
+    not UTF-8, or another number of vectors than a first line "count width" says.
     """
     path, words, table = Path(path), list[str](), bytearray()
     if path.name.removesuffix(".gz").endswith(".bin"):
@@ -88,6 +88,8 @@ def _vectors(
                 blanks = line.count(b" ") if blanks < 0 else blanks
                 if wanted is None or vector.word in wanted:
                     yield vector
+            elif not line.isascii():  # most lines of an English file are
+                decode(line, source)
     if expected not in (None, count):
         raise ValueError(
             f"{path}: its first line says {expected} vectors, but the file has {count}: get the "

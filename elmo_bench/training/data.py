@@ -205,12 +205,12 @@ def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> li
     else:
         labels, owner, hint = set(vocab.labels), "the model", "; rename or remove them in the file"
     for split, part in examples.items():
-        for example in part:
-            if unknown := set(example.labels) - labels:
-                # Name the types, unless only a tag is new.
-                named = types if set(types(unknown)) - set(types(labels)) else sorted
-                raise ValueError(
-                    f"{example.source}: labels {named(unknown)} of the {split} file do not occur "
-                    f"in {owner}, which has {named(labels)}{hint}"
-                )
+        strange = [example for example in part if not labels.issuperset(example.labels)]
+        if unknown := {label for example in strange for label in example.labels} - labels:
+            # Name the types, unless only a tag is new.
+            named = types if set(types(unknown)) - set(types(labels)) else sorted
+            raise ValueError(
+                f"{strange[0].source}: labels {named(unknown)} of the {split} file do not occur "
+                f"in {owner}, which has {named(labels)}{hint}"
+            )
     return sorted(labels)

@@ -3,14 +3,19 @@ and reachable, otherwise offline.
 """
 
 import hashlib
+import inspect
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
+# Most characters that W&B takes. Of tags and the project it says so at once, of others only online.
+TAG = 64
+LONGEST = {"group": 128, "name": 128, "job_type": 64}
+OURS = ("save_dir", "init_timeout")  # arguments of `logger` that it does not pass on as they are
 
 
 def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
@@ -18,7 +23,8 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
 
     A resumed run continues its W&B run, whose id derives from the `run.json` in `save_dir`. Offline
     runs are stored in `save_dir`; `wandb sync` uploads them later. Only the first of several
-    processes has a W&B run.
+    processes has a W&B run. If W&B cannot even begin offline, a warning says so, and nothing is
+    logged to it.
     """
     import wandb
     from pytorch_lightning.loggers import WandbLogger
@@ -28,19 +34,85 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
 
     if not is_first():
         return DummyLogger()
-    options = settings | {"dir": save_dir, "settings": wandb.Settings(init_timeout=init_timeout)}
+    options = shortened(settings) | {"dir": save_dir}
     if (begun := Path(save_dir, "run.json")).is_file():  # identity and start of our run
         options |= {"id": hashlib.sha256(begun.read_bytes()).hexdigest()[:16], "resume": "allow"}
-    errors = wandb.errors.CommError, wandb.errors.AuthenticationError, wandb.errors.UsageError
-    mode: Any = os.environ.get("WANDB_MODE")
+    errors = wandb.Error, ValueError, OSError  # pydantic's ValidationError is a ValueError
     try:
-        if mode is None:
-            mode = "online" if wandb.login(prompt=False, verify=False) else "offline"
-        run = wandb.init(mode=mode, **options)
+        try:
+            mode: Any = os.environ.get("WANDB_MODE")
+            if mode is None:
+                mode = "online" if wandb.login(prompt=False, verify=False) else "offline"
+            run = wandb.init(
+                mode=mode, settings=wandb.Settings(init_timeout=init_timeout), **options
+            )
+        except errors as error:
+            log.warning("wandb: offline, since online failed: %s", reason(error))
+            # Settings are changed by init, so each has its own.
+            offline = wandb.Settings(init_timeout=init_timeout)
+            run = wandb.init(mode="offline", settings=offline, **options)
     except errors as error:
-        log.warning("wandb: offline, since online failed: %s", str(error).splitlines()[0])
-        run = wandb.init(mode="offline", **options)
+        log.warning(
+            "wandb: this run is not logged to it, since it fails offline, too: %s", reason(error)
+        )
+        return DummyLogger()
     return WandbLogger(experiment=run, save_dir=save_dir)
+
+
+def refused(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each of the settings of `logger.wandb`, and of W&B's environment variables,
+    that W&B refuses: what came, and why.
+    """
+    import wandb
+
+    arguments, fields = inspect.signature(wandb.init).parameters, wandb.Settings.model_fields
+    for name, value in shortened(settings).items():
+        field = next((each for each in (name, f"run_{name}") if each in fields), None)
+        said = f"logger.wandb.{name}={settings[name]}"
+        if name.startswith("_") or name in OURS:
+            continue
+        if name not in arguments:
+            yield f"{said}, but wandb.init has no such argument"
+        elif field and value is not None:
+            try:
+                wandb.Settings(**{field: value})
+            except (wandb.Error, ValueError) as error:
+                yield f"{said}: {reason(error)}"
+    for name in [each for each in os.environ if each.startswith("WANDB_")]:
+        try:
+            wandb.Settings().update_from_env_vars({name: os.environ[name]})
+        except (wandb.Error, ValueError) as error:
+            yield f"the environment variable {name}={os.environ[name]}: {reason(error)}"
+
+
+def shortened(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of which no text is longer than W&B takes; both its ends are kept.
+
+    >>> shortened({"tags": ["ner", None, "/data/" + 70 * "x"], "group": None})["tags"][1][:30]
+    '/data/xxxxxxxxxxxxxx...xxxxxxx'
+    """
+    cut = {
+        name: _cut(str(value), LONGEST[name]) if value and name in LONGEST else value
+        for name, value in settings.items()
+    }
+    if tags := settings.get("tags"):
+        several = [tags] if isinstance(tags, str) else tags
+        cut["tags"] = list(dict.fromkeys(_cut(str(tag), TAG) for tag in several if tag))
+    return cut
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    beginning, mark = text[: most // 3 - 1], "..."
+    return f"{beginning}{mark}{text[len(beginning) + len(mark) - most :]}"
+
+
+def reason(error: Exception) -> str:
+    """Return why W&B refuses something, in a line, without pydantic's words around it."""
+    listed = getattr(error, "errors", None)
+    said = listed()[0]["msg"].removeprefix("Value error, ") if callable(listed) else str(error)
+    return (said or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

@@ -4,7 +4,9 @@ import csv
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -22,13 +24,20 @@ csv.field_size_limit(LINE_BYTES)  # by default, Python reads no cell of more tha
 Column = Text | Count  # a name in the file's first line, or a number from 1 in a file without names
 Row = Mapping[Any, Any]
 KINDS = "FILE.csv has commas and quotes, FILE.jsonl JSON, any other file tabs"
+JSON = (".jsonl", ".json")
+FEW_ROWS = 2  # of so many, the first may well have a label of its own
+# Converts a table of semicolons, with its quotes.
+SEMICOLONS = (
+    "python -c 'import csv, sys; csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, "
+    """delimiter=";"))' < OLD > NEW.csv"""
+)
 
 
 def read(
     path: Path,
     *,
     text: Column | list[Column] | None = None,
-    text2: Column | None = None,
+    text2: Column | list[Column] | None = None,
     label: Column | None = None,
     score: Column | None = None,
     group: Column | None = None,
@@ -40,7 +49,7 @@ def read(
     joint: bool = False,
 ) -> Iterator[Example]:
     """Yield the examples of a file; the arguments are `data.columns`, which `docs/formats.md`
-    explains. Several columns of `text` are joined by blanks.
+    explains. Several columns of a text are joined by blanks.
 
     Raises ValueError, with file and line, for a row of another width than the first or without a
     column, a text without a character that can be seen, a label of characters that cannot be seen
@@ -52,12 +61,12 @@ def read(
     kind, gold = ("score", score) if score else ("label", label or "label")
     given = {"text": text or "text", "text2": text2, "group": group, kind: gold}
     columns = {key: column for key, column in given.items() if column}
-    if {int, str} <= {*map(type, columns.values())}:
+    if {int, str} <= {*map(type, _flat(columns))}:
         raise ValueError(
             f"data.columns={columns}, but all must be names, or all numbers in a file without names"
         )
     known, left_out = tuple(map(_written, labels or ())), [*map(_written, leave_out or ())]
-    skipped = 0
+    skipped, counts = 0, Counter[str | float]()  # of each gold value, in the order of the file
     for number, row in _rows(path, columns, pattern, encoding or "utf-8"):
         source = f"{path}:{number}"
         cells = {key: _cell(row, key, column, source) for key, column in columns.items()}
@@ -69,33 +78,101 @@ def read(
         found = _gold(cells[kind], source, kind, known)
         if group and cells["group"] in (None, ""):
             raise ValueError(f"{source}: no group, but each row must have one (data.columns.group)")
+        counts[found] += 1
         unit = "group" if group else "first text" if text2 else "text"
         cluster = str(cells["group"]) if group else " ".join(texts[0])
         yield Example(texts, found, source, (cluster,), (unit,), joint=joint, known=known)
     if skipped:
         log.info("%s: skipped %s (leave_out)", path, counted_noun(skipped, "row"))
+    first = next(iter(counts), "")
+    if isinstance(columns[kind], int) and counts[first] == 1 and counts.total() > FEW_ROWS:
+        log.warning(
+            "%s: no other line has the label %s of the first: if that line has the names of the "
+            "columns, give names, such as data.columns.%s=%s, not numbers",
+            *(path, shown(first), kind, first),
+        )
+
+
+def read_texts(
+    path: Path,
+    *,
+    text: Column | list[Column] | None = None,
+    text2: Column | list[Column] | None = None,
+    pattern: Text | None = None,
+    encoding: Text | None = None,
+) -> list[tuple[int, dict[str, Any]]] | None:
+    """Return the texts of a table as records for `parse`, with their lines; the arguments are those
+    of `read`. No label is read. None if the file is no table, but has an example a line.
+
+    Raises ValueError, with file and line, for a table without these columns, and the errors of
+    `read_lines`.
+    """
+    given = {"text": text or "text", "text2": text2}
+    columns = {key: column for key, column in given.items() if column}
+    if not _is_table(path, columns, pattern, encoding or "utf-8"):
+        return None
+    records = []
+    have_own_names = all(key == column for key, column in columns.items())
+    for number, row in _rows(path, columns, pattern, encoding or "utf-8"):
+        if _suffix(path) in JSON and (have_own_names or not {*_flat(columns)} <= row.keys()):
+            record = dict(row)  # as `parse` reads it
+        else:
+            source = f"{path}:{number}"
+            record = {key: _cell(row, key, column, source) for key, column in columns.items()}
+            record |= {"id": row["id"]} if "id" in row else {}
+        records.append((number, record))
+    return records
+
+
+def _is_table(path: Path, columns: Mapping[str, Any], pattern: str | None, encoding: str) -> bool:
+    """Whether a file without labels has columns: it is JSON or a .csv, all of its lines match the
+    pattern, or its first line has the names, or as many columns as the numbers say.
+    """
+    if pattern:
+        form = re.compile(pattern)
+        return all(form.fullmatch(line) for _, line in read_lines(path, encoding) if line.strip())
+    if _suffix(path) in (*JSON, ".csv"):
+        return True
+    first = next((line for _, line in read_lines(path, encoding) if line.strip(" ")), "")
+    cells = [cell.strip() for cell in first.split("\t")]
+    if _suffix(path) == ".tsv" and len(cells) > len(columns):
+        return True
+    wanted = _flat(columns)
+    if isinstance(wanted[0], int):
+        return len(cells) > 1 and len(cells) >= max(wanted)
+    return (len(cells) > 1 or _suffix(path) == ".tsv") and {*wanted} <= {*cells}
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix
+
+
+def _flat(columns: Mapping[str, Any]) -> list[Any]:
+    """Return all columns; those of a text may be several."""
+    lists = (each if isinstance(each, list | tuple) else [each] for each in columns.values())
+    return [*chain.from_iterable(lists)]
 
 
 def _rows(
     path: Path, columns: Mapping[str, Any], pattern: str | None, encoding: str
 ) -> Iterator[tuple[int, Row]]:
     """Yield each row, by the names or numbers of its columns, with the number of its line."""
-    suffix = Path(path.name.removesuffix(".gz")).suffix
     if pattern:
         yield from _matched(path, pattern, encoding)
-    elif suffix in (".jsonl", ".json"):
+    elif _suffix(path) in JSON:
         yield from read_objects(path, encoding)
     else:
         lines = read_lines(path, encoding)
         by_tabs = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
-        rows = _of_commas(path, encoding) if suffix == ".csv" else by_tabs
-        yield from _named(rows, path, any(isinstance(each, str) for each in columns.values()))
+        rows = _of_commas(path, encoding) if _suffix(path) == ".csv" else by_tabs
+        yield from _named(rows, path, columns)
 
 
 def _named(
-    rows: Iterator[tuple[int, list[str]]], path: Path, by_name: bool
+    rows: Iterator[tuple[int, list[str]]], path: Path, columns: Mapping[str, Any]
 ) -> Iterator[tuple[int, Row]]:
     names: Sequence[Any] = ()
+    by_name = any(isinstance(each, str) for each in _flat(columns))
     for number, row in rows:
         if not names:
             names = [cell.strip() for cell in row] if by_name else range(1, len(row) + 1)
@@ -105,6 +182,8 @@ def _named(
                     "but each needs its own; columns without names are numbers: data.columns.text=1"
                 )
             if by_name:
+                if wrong := _wrong_names([*map(str, names)], path, columns):
+                    raise ValueError(f"{path}:{number}: {wrong}")
                 continue
         if len(row) != len(names):
             raise ValueError(
@@ -112,6 +191,48 @@ def _named(
                 f"{len(names)}; {KINDS}"
             )
         yield number, dict(zip(names, row, strict=True))
+
+
+def _wrong_names(names: Sequence[str], path: Path, columns: Mapping[str, Any]) -> str:
+    """Say what is wrong with the first line of a table, if a column is not there; else ""."""
+    wanted = _flat(columns)
+    missing = [name for name in wanted if name not in names]
+    if not missing:
+        return ""
+    said = f"no column {missing[0]}, only {listed(map(shown, names))}"
+    for mark, kind, advice in (
+        (";", "semicolons", f"{SEMICOLONS} makes them commas"),
+        (",", "commas", "name it FILE.csv"),
+        ("\t", "tabs", "name it FILE.tsv"),
+    ):
+        if len(names) == 1 and {*missing} <= {each.strip(' "') for each in names[0].split(mark)}:
+            return f"{said}: {kind} separate its columns: {advice}"
+    alike = {name.lower(): name for name in names}
+    if all(name.lower() in alike for name in wanted):
+        settings = (f"data.columns.{key}={_respelt(each, alike)}" for key, each in columns.items())
+        return f"{said}: set {' '.join(settings)}"
+    key = next(key for key, each in columns.items() if missing[0] in _flat({key: each}))
+    said += f": set data.columns.{key}=COLUMN"
+    if len(names) < len(columns):
+        return f"{said}; {KINDS}"
+    numbers = _numbers(names, columns)
+    return f"{said}; if this line is an example, not names, give numbers, such as {numbers}"
+
+
+def _respelt(column: Any, alike: Mapping[str, str]) -> str:
+    if isinstance(column, list | tuple):
+        return f"[{','.join(alike[each.lower()] for each in column)}]"
+    return alike[column.lower()]
+
+
+def _numbers(cells: Sequence[str], columns: Mapping[str, Any]) -> str:
+    """Return the settings of a table without names: the longest cells are texts."""
+    by_length = sorted(range(len(cells)), key=lambda number: -len(cells[number]))
+    sides = [key for key in ("text", "text2") if key in columns]
+    longest, shortest = sorted(by_length[: len(sides)]), by_length[: len(sides) - 1 : -1]
+    others = [key for key in columns if key not in sides][::-1]  # the label before the group
+    chosen = [*zip(sides, longest, strict=True), *zip(others, shortest, strict=False)]
+    return " ".join(f"data.columns.{key}={number + 1}" for key, number in chosen)
 
 
 def _matched(path: Path, pattern: str, encoding: str) -> Iterator[tuple[int, Row]]:
@@ -155,7 +276,8 @@ def _cell(row: Row, key: str, column: Any, source: str) -> Any:
     if column not in row:
         names = listed(map(str, row)) or "groups without a name"
         raise ValueError(
-            f"{source}: no column {column}, only {names}: set data.columns.{key}=COLUMN; {KINDS}"
+            f"{source}: this row has no column {column}, only {names}: add it, or set "
+            f"data.columns.{key}=COLUMN"
         )
     return row[column]
 

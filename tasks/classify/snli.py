@@ -40,16 +40,16 @@ def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
                 f"{source}: gold_label {shown(label)}, but it must be one of {allowed}"
             )
         else:
-            yield _example(record, label, source, joint)
+            yield _example(record, label, source, joint=joint, known=LABELS)
     if left_out:
         pairs = counted_noun(left_out, "pair")
         log.info("%s: skipped %s without a gold label", path, pairs)
 
 
-def _example(record: dict[str, Any], label: str | None, source: str, joint: bool) -> Example:
+def _example(record: dict[str, Any], label: str | None, source: str, **more: Any) -> Example:
     premise, hypothesis = (_words(record, key, source) for key in ("sentence1", "sentence2"))
     group = (" ".join(premise),)
-    return Example((premise, hypothesis), label, source, group, ("premise",), joint=joint)
+    return Example((premise, hypothesis), label, source, group, ("premise",), **more)
 
 
 def _words(record: dict[str, Any], key: str, source: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:
     Each sentence is text or a list of tokens. Raises ValueError, with `source`, for any other
     record.
     """
-    return _example(record, None, source, joint)
+    return _example(record, None, source, joint=joint)
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, Literal
 
-from elmo_bench.files import Count
+from elmo_bench.files import Count, counted_noun
 from elmo_bench.text import Span, read_lines, unescape, words_of
 
 from . import examples as cells
@@ -36,9 +36,11 @@ def read(
 ) -> Iterator[Example]:
     """Yield the sentences of a file, or with `min_tokens` every phrase of at least that length.
 
-    `classes=3` merges 0 with 1 and 3 with 4; `classes=2` also leaves out neutral phrases. Raises
-    ValueError, with file and line, for a line that is not one tree, or a label other than 0 to 4.
+    `classes=3` merges 0 with 1 and 3 with 4; `classes=2` also leaves out neutral phrases. A file
+    need not have all of the classes. Raises ValueError, with file and line, for a line that is not
+    one tree, or a label other than 0 to 4.
     """
+    known = tuple(dict.fromkeys(CLASSES[classes].values()))
     for number, line in read_lines(path):
         if not line.strip(" "):
             continue
@@ -46,11 +48,12 @@ def read(
         words, phrases = parse_tree(line, source)
         for label, start, end in phrases[:1] if min_tokens is None else phrases:
             if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
-                yield _example(words[start : end + 1], CLASSES[classes][label], source, joint)
+                phrase, merged = words[start : end + 1], CLASSES[classes][label]
+                yield _example(phrase, merged, source, joint=joint, known=known)
 
 
-def _example(words: Sequence[str], label: str | None, source: str, joint: bool) -> Example:
-    return Example((tuple(words),), label, source, (source,), ("tree",), joint=joint)
+def _example(words: Sequence[str], label: str | None, source: str, **more: Any) -> Example:
+    return Example((tuple(words),), label, source, (source,), ("tree",), **more)
 
 
 def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
@@ -85,9 +88,8 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
         phrases.append(Span(piece["label"], len(words), len(words)))
         words += [unescape(piece["word"])] if piece["word"] else []
     if unclosed:
-        raise ValueError(
-            f"{source}: {len(unclosed)} brackets are not closed; the line ends with {line[-30:]!r}"
-        )
+        left = counted_noun(len(unclosed), "bracket")
+        raise ValueError(f"{source}: {left} not closed; the line ends with {line[-30:]!r}")
     return tuple(words), phrases
 
 
@@ -98,8 +100,28 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
 
 
 def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:
-    """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
-    return _example(words_of(record, source), None, source, joint)
+    """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`.
+
+    Raises ValueError for any other record, and for a text that is a tree, whose labels would be
+    words.
+    """
+    if _is_tree(record.get("text")):
+        raise ValueError(
+            f"{source}: {shown(record['text'])} is a tree with labels, but job=predict reads plain "
+            "text; to evaluate on trees, use job=evaluate data=files data.files.test=FILE"
+        )
+    return _example(words_of(record, source), None, source, joint=joint)
+
+
+def _is_tree(text: Any) -> bool:
+    """Whether a text is a tree of several phrases; (3 stars) may be a text, too."""
+    if not isinstance(text, str) or not text.startswith("("):
+        return False
+    try:
+        _, phrases = parse_tree(text, "")
+    except ValueError:
+        return False
+    return len(phrases) > 1
 
 
 def render(example: Example, prediction: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from elmo_bench.files import counted_noun
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import BRACKETS, Row, Vocab, are_words, paired, tokenize
 from elmo_bench.text.conll import SPEAKER, WORD, read_documents
@@ -214,7 +215,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
         repeated += sum(map(len, document.gold)) - sum(map(len, kept[-1]))
     if repeated:
         log.warning(
-            "%s: %d gold mentions removed, since an earlier cluster has them", path, repeated
+            "%s: %s removed from clusters, since an earlier cluster has the same gold mention",
+            *(path, counted_noun(repeated, "predicted mention")),
         )
     return kept
 

@@ -31,6 +31,7 @@ from elmo_bench.text import (
     gold_of,
     is_tag,
     read_blocks,
+    read_lines,
     spans_to_bioul,
     spans_to_iob2,
     tags_to_spans,
@@ -115,10 +116,16 @@ def _check_numbers(path: Path, rows: Sequence[Row]) -> None:
     whole = [each for each in firsts if each.isdecimal()]  # CoNLL-U also has 1-2 and 1.1
     starts = [[*map(str, range(first, first + len(whole)))] for first in (0, 1)]
     are_numbers = whole in starts and all(re.fullmatch(r"\d+([-.]\d+)?", each) for each in firsts)
-    if are_numbers and len(whole) > 1 and len(rows[0].columns) > 2:
+    width = len(rows[0].columns)
+    if are_numbers and len(whole) > 1 and width > 2:
+        with_tags = (k for k in range(2, width) if all(is_tag(row.columns[k]) for row in rows))
+        tag = next(with_tags, width - 1) + 1
+        has_tabs = any("\t" in line for number, line in read_lines(path) if number == rows[0].line)
+        mark = " -F'\\t' -v OFS='\\t'" if has_tabs else ""
         raise ValueError(
-            f"{path}:{rows[0].line}: column 1 numbers the words, but it must have the words; "
-            "`cut -f2,3 FILE` keeps the second and the third column, say"
+            f"{path}:{rows[0].line}: column 1 numbers the words, but it must have the words: "
+            f"awk{mark} '!/^#/ && $1 !~ /[-.]/ {{print $2, ${tag}}}' OLD > NEW keeps the columns 2 "
+            f"and {tag}"
         )
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.files import read_json
+from elmo_bench.files import counted_noun, listed, read_json
 from elmo_bench.nn import Tokens, tokens
 from elmo_bench.text import Vocab, joined, token_offsets
 
@@ -211,12 +211,15 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     """Read answers by question id; ValueError, with file, for missing or unknown ids or no text."""
     answers = read_json(path, max_bytes=MAX_BYTES)  # question id -> answer
     ids = {example.identity: None for example in examples}
-    missing, unknown = ids.keys() - answers.keys(), answers.keys() - ids.keys()
-    if missing or unknown:
-        raise ValueError(
-            f"{path}: {len(missing)} of {len(ids)} questions have no answer, and {len(unknown)} "
-            f"answers have no question in the gold file, such as {shown(min(missing | unknown))}"
-        )
+    wrong = []
+    if missing := ids.keys() - answers.keys():
+        of_all = f"{len(missing):,} of {counted_noun(len(ids), 'question')}"
+        wrong.append(f"no answer to {of_all}, such as {shown(min(missing))}")
+    if unknown := answers.keys() - ids.keys():
+        came = counted_noun(len(unknown), "answer")
+        wrong.append(f"{came} to no question of the gold file, such as {shown(min(unknown))}")
+    if wrong:
+        raise ValueError(f"{path}: {listed(wrong)}")
     return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]
 
 

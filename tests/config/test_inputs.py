@@ -57,6 +57,19 @@ def test_any_other_gap_is_told(paths, split):
         inputs.corpus(composed(*(path for path in paths if f".{split}=" not in path)))
 
 
+def test_a_gap_that_a_share_of_training_fills(paths):
+    """What the message says of dev works; a corpus of a user's own may lack the setting."""
+    files = [path for path in paths if ".dev=" not in path]
+    with pytest.raises(ValueError, match=r"training examples dev: data.held_out=0.1$") as error:
+        inputs.corpus(composed(*files))
+    setting = str(error.value).rpartition(" ")[2]
+    assert [*inputs.corpus(composed(*files, setting))] == ["train", "test"]
+    without = composed(*files)
+    without.data = {key: value for key, value in without.data.items() if key != "held_out"}
+    with pytest.raises(ValueError, match=r"training examples dev: \+data.held_out=0.1$"):
+        inputs.corpus(without)
+
+
 def test_the_generated_corpus_takes_no_files(paths, tmp_path):
     with pytest.raises(ValueError, match=r"data.files.train=.*, but data=sample has its own"):
         inputs.corpus(composed("data=sample", paths[0], f"cache_dir={tmp_path}"))

@@ -109,9 +109,18 @@ def _values(node: Any) -> Iterator[Any]:
 
 
 def _columns(lines: list[str]) -> Iterator[str]:
-    rows = [re.split("\t" if "\t" in line else " +", line) for line in lines if line.strip(" \t")]
-    rows = [row for row in rows if not row[0].startswith("-DOCSTART-")]
-    if len({len(row) for row in rows}) > 1:
+    rows: list[list[str]] = []
+    widths = set()
+    is_inside = False  # a sentence, before which a line of another width with # is a comment
+    for line in lines:
+        row = re.split("\t" if "\t" in line else " +", line)
+        if line.startswith("-DOCSTART-") or not line.strip(" \t"):
+            is_inside = False
+        elif is_inside or not line.startswith("#"):
+            is_inside = True
+            widths.add(len(row))
+            rows.append(row)
+    if len(widths) > 1:
         yield "rows of different width"
     if any(not row[-1].isprintable() for row in rows):
         yield "a tag with a character that cannot be seen"

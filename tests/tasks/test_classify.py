@@ -23,7 +23,15 @@ from elmo_bench.nn import Backbone, BiLstm, Words
 from elmo_bench.text import SUMMARY, Vocab, joined, texts_of
 from elmo_bench.training.outputs import clusters
 from tasks.classify.bcn import Bcn
-from tasks.classify.data import collate, parse, read, read_predictions, render, write
+from tasks.classify.data import (
+    collate,
+    parse,
+    read,
+    read_predictions,
+    read_texts,
+    render,
+    write,
+)
 from tasks.classify.esim import Esim
 from tasks.classify.examples import Example
 from tasks.classify.pooled import Pooled
@@ -113,7 +121,7 @@ TSV, CSV, JSONL = (
         ("a.tsv", TSV + "a\u200b\tx\n", {}, ":3", r"label 'a\\u200b', but"),
         ("a.tsv", "label\tlabel\na\tx\n", {}, ":1", "2 columns of the name 'label', but each needs"),
         ("a.tsv", TSV + "b\tx\n", {"labels": ["a", 1]}, ":3", "label 'b', but .* has a, 1"),
-        ("a.tsv", TSV, {"text": "review"}, ":2", "no column review, only label and text: set data.columns.text=COLUMN"),
+        ("a.tsv", TSV, {"text": "review"}, ":1", "no column review, only 'label' and 'text': set data.columns.text=COLUMN"),
         ("a.tsv", TSV, {"text": 2}, "", r"data.columns=\{'text': 2, 'label': 'label'\}, but all"),
         ("a.tsv", TSV, {"text": 9, "label": 1}, ":1", "no column 9, only 1 and 2"),
         ("a.tsv", TSV, {"score": 2, "label": 1}, "", "has label=1 or score=2, not both"),
@@ -125,7 +133,7 @@ TSV, CSV, JSONL = (
         ("a.csv", CSV + 'c,"open\n', {}, ":5", "unexpected end of data; a cell with commas or"),
         ("a.csv", CSV + 'c,"x"y\n', {}, ":5", "',' expected after '\"'"),
         ("a.csv", CSV + "c,x,y\n", {}, ":5", "3 columns"),
-        ("a.jsonl", JSONL + '{"text": "x"}\n', {}, ":2", "no column label, only text"),
+        ("a.jsonl", JSONL + '{"text": "x"}\n', {}, ":2", "this row has no column label, only text: add it, or set"),
         ("a.jsonl", JSONL + '{"label": null, "text": "x"}\n', {}, ":2", "label None, but"),
         ("a.jsonl", JSONL + '{"label": 1.5, "text": "x"}\n', {}, ":2", "label 1.5, but .* an integer"),
         ("a.jsonl", JSONL + '{"label": 1, "text": 7}\n', {}, ":2", "text 7, but it must be a text"),
@@ -133,8 +141,12 @@ TSV, CSV, JSONL = (
         ("a.jsonl", JSONL + '{"label": 1, "text": "\\ud800x"}\n', {}, ":2", "text .*, but"),
         ("a.jsonl", '{"a": null, "b": "x"}', {"text": ["a", "b"], "label": "b"}, ":1", "text None, but"),
         ("a.jsonl", '{"a": null, "label": 1, "text": "x"}', {"group": "a"}, ":1", "no group, but each"),
+        ("a.tsv", "text;label\nx;a\n", {}, ":1", "no column text, only 'text;label': semicolons"),
+        ("a.jsonl", JSONL + '{"text": "x"}\n', {}, ":2", "this row has no column label, only text"),
+        ("a.tsv", "Label\tText\na\tx\n", {}, ":1", "set data.columns.text=Text data.columns.label=Label$"),
+        ("a.tsv", "x\n", {}, ":1", "no column text, only 'x': set data.columns.text=COLUMN; FILE.csv"),
         ("a.tsv", TSV, {"pattern": "(?P<label>.)x (?P<text>.*)"}, ":1", "must match .* as a whole"),
-        ("a.tsv", TSV, {"pattern": ".*"}, ":1", "no column text, only groups without a name: set"),
+        ("a.tsv", TSV, {"pattern": ".*"}, ":1", "this row has no column text, only groups without a name: "),
         ("a.tsv", TSV, {"pattern": "(?P<label>"}, "", r"data.columns.pattern=\(\?P<label>: missing"),
         ("a.tsv", TSV, {"encoding": "utf-16"}, ":1", "byte 0x.* is not UTF-16 text"),
         ("a.tsv", TSV, {"encoding": "klingon"}, ":1", "unknown encoding: klingon"),
@@ -305,3 +317,101 @@ def test_pairs_with_scores_from_the_command_line_to_predictions(tmp_path, new_ru
     gold, found = f"gold={tmp_path}/dev.csv", f"predicted={tmp_path}/run0/predictions/dev.tsv"
     scored = score(new_run("job=score", *corpus, gold, found))
     assert scored["pearson"] == pytest.approx(scores["dev/pearson"], abs=1e-6)
+
+
+def test_several_columns_are_a_text_also_the_second(tmp_path):
+    (tmp_path / "a.tsv").write_text("F\tbank\t2-1\tA river bank.\tMy bank closed.\n")
+    (one,) = read(tmp_path / "a.tsv", text=[2, 4], text2=[2, 5], label=1, tokenized=True)
+    assert one.texts == (("bank", "A", "river", "bank."), ("bank", "My", "bank", "closed."))
+    with pytest.raises(ValueError, match="all must be names, or all numbers"):
+        list(read(tmp_path / "a.tsv", text=[2, "b"], label=1))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "is_told"),
+    [
+        ("stars\treview\ngood\tA\nbad\tB\ngood\tC\n", {"label": 1, "text": 2}, True),
+        ("good\tA\nbad\tB\ngood\tC\n", {"label": 1, "text": 2}, False),
+        ("stars\tA\ngood\tB\n", {"label": 1, "text": 2}, False),  # too few to tell
+        ("text\tlabel\nA\tgood\nB\tbad\nC\tbad\n", {}, False),
+    ],
+)
+def test_names_that_are_read_as_an_example(tmp_path, caplog, rows, columns, is_told):
+    (tmp_path / "a.tsv").write_text(rows)
+    list(read(tmp_path / "a.tsv", **columns))
+    assert ("no other line has the label 'stars' of the first" in caplog.text) == is_told
+
+
+TABLES = {  # the same two texts, with labels that a model must not read, and without
+    "in.tsv": "stars\treview\tid\ngood\tA shop.\t7\nbad\tThree lamps.\t8\n",
+    "in.txt": "review\tstars\tid\nA shop.\tgood\t7\nThree lamps.\tbad\t8\n",
+    "in.csv": 'id,review,stars\n7,"A\nshop.",good\n8,Three lamps.,bad\n',
+    "in.jsonl": '{"review": "A shop.", "stars": "good", "id": "7"}\n'
+    '{"text": ["Three", "lamps", "."], "id": "8"}\n',
+}
+REFUSED = {
+    "other.tsv": ("stars\ttitle\ngood\tA shop.\n", r"other.tsv:1: no column review, only 'stars' and"),
+    "other.csv": ("stars,title\ngood,A shop.\n", r"other.csv:1: no column review, only 'stars' and"),
+    "lines.txt": ("One shop. I like it.\nA shop.\tgood\n", r"lines.txt:2: a tab, but a line must be one"),
+    "names.txt": ("title\tstars\nA shop.\tgood\n", r"names.txt:1: a tab, but a line must be one text"),
+}  # fmt: skip
+
+
+def test_labels_of_a_table_are_no_words_of_its_texts(tmp_path, new_run):
+    rows = "\n".join(
+        f"{label}\t{text} {k}"
+        for k in range(4)
+        for label, text in (("good", "A shop."), ("bad", "Three lamps."))
+    )
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text(f"stars\treview\n{rows}\n")
+    files = [f"data.files.{split}={tmp_path}/{split}.tsv" for split in ("train", "dev")]
+    columns = ["data.columns.text=review", "data.columns.label=stars"]
+    small = ["encoder=none", "rnn.hidden_size=8", "fit.max_epochs=1"]
+    train(new_run("task=classify", "data=files", *files, *columns, *small))
+    checkpoint = f"checkpoint={tmp_path}/run0/best.ckpt"
+
+    def labelled(name, *more):
+        output = tmp_path / "out.jsonl"
+        predict(
+            new_run(
+                "job=predict", checkpoint, f"input={tmp_path}/{name}", f"output={output}", *more
+            )
+        )
+        return [json.loads(line) for line in output.read_text().splitlines() if line]
+
+    for name, content in TABLES.items():
+        (tmp_path / name).write_text(content)
+        found = labelled(name)
+        assert [each["text"] for each in found] == [["A", "shop", "."], ["Three", "lamps", "."]]
+        assert [each["id"] for each in found] == ["7", "8"]
+        first = 1 if name == "in.jsonl" else 2
+        assert [each["line"] for each in found] == [first, first + 1 + (name == "in.csv")]
+    for name, (content, said) in REFUSED.items():
+        (tmp_path / name).write_text(content)
+        with pytest.raises(ValueError, match=said):
+            labelled(name)
+    (one,) = labelled("other.tsv", "data=files", "data.columns.text=title")
+    assert one["text"] == ["A", "shop", "."]
+    (tmp_path / "plain.txt").write_text("  A shop.\t\n")
+    assert labelled("plain.txt")[0]["text"] == ["A", "shop", "."]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "texts"),
+    [
+        ("a b\tx\nc\ty\n", {"text": 1}, ["a b", "c"]),
+        ("x\ta b\ny\tc\n", {"text": 2}, ["a b", "c"]),
+        ("a b\nc\n", {"text": 2}, None),
+        ("a b\nc\n", {"text": 1}, None),
+        ("one\ttwo\n", {"text": 2, "text2": 3}, None),  # two texts, as `parse` reads them
+        ("l\tone\ttwo\n", {"text": 2, "text2": 3}, ["one"]),
+        ("text\nhere\n", {}, None),
+        ("X:y a b\nZ:y c\n", {"pattern": r"(?P<label>\w+):\w+ (?P<text>.*)"}, ["a b", "c"]),
+        ("X:y a b\nof Z:y c\n", {"pattern": r"(?P<label>\w+):\w+ (?P<text>.*)"}, None),
+    ],
+)
+def test_which_files_are_tables(tmp_path, content, columns, texts):
+    (tmp_path / "in.txt").write_text(content)
+    found = read_texts(tmp_path / "in.txt", **columns)
+    assert (found if found is None else [record["text"] for _, record in found]) == texts

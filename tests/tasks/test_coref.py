@@ -188,7 +188,7 @@ def test_a_mention_in_two_predicted_clusters_counts_in_the_first(tmp_path, caplo
     (clusters,) = read_predictions(path, [gold])
     assert clusters == [[A, B], [C, D]]
     assert score((gold.gold, clusters))["f1"] == 1
-    assert f"{path}: 1 gold mentions removed, since an earlier cluster has them" in caplog.text
+    assert f"{path}: 1 predicted mention removed from clusters, since an earlier" in caplog.text
 
 
 def test_a_mention_that_gold_does_not_have_counts_in_both_clusters(tmp_path):

@@ -12,7 +12,7 @@ from elmo_bench.nn import Backbone, BiLstm, Words
 from elmo_bench.text import Vocab
 from tasks.classify.esim import Esim
 from tasks.classify.examples import Example
-from tasks.classify.snli import collate, leaves, parse, read, render
+from tasks.classify.snli import LABELS, collate, leaves, parse, read, render
 from tests.tasks.small import bilm
 
 
@@ -36,7 +36,7 @@ def test_read(save):
     path = save(lines(record(), record("neutral")))
     first, second = read(path)
     assert first.sentences == [("Two", "boats", "race", "."), ("Boats", "race")]
-    assert (first.labels, first.gold) == (["entailment"], "entailment")
+    assert (first.labels, first.gold) == ([*LABELS, "entailment"], "entailment")
     assert (first.source, second.gold, second.source) == (f"{path}:1", "neutral", f"{path}:3")
 
 

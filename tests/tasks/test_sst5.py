@@ -40,7 +40,7 @@ def test_whole_sentences(save):
     ]
     assert [example.source for example in examples] == [f"{path}:1", f"{path}:3", f"{path}:4"]
     first = examples[0]
-    assert (first.sentences, first.labels, first.gold) == ([*first.texts], ["3"], "3")
+    assert (first.sentences, first.labels, first.gold) == ([*first.texts], [*"01234", "3"], "3")
 
 
 def test_phrases(save):
@@ -55,6 +55,15 @@ def test_phrases(save):
     ]
     assert summary(read(path, min_tokens=4)) == [every[0], every[7], every[9]]
     assert list(read(path, min_tokens=6)) == []
+
+
+def test_labels_are_those_of_the_classes(save):
+    """Phrases of few tokens are left out of training, and may be all of a class."""
+    path = save("(4 (2 So) (4 good))\n(1 (2 No) (1 (2 more) (1 (2 dull) (2 lamps))))\n")
+    (phrase, *_) = read(path, min_tokens=4)
+    assert {*phrase.labels} == {*"01234"}
+    (sentence, *_) = read(path, classes=2)
+    assert {*sentence.labels} == {"negative", "positive"}
 
 
 def test_held_out_trees_are_whole_sentences(save):
@@ -130,6 +139,11 @@ def test_golden_nodes(fixtures):
 def test_parse_and_render():
     example = parse({"tokens": ["Good", "soup", "!"], "id": 7}, "in.jsonl:1")
     assert (example.labels, example.source) == ([], "in.jsonl:1")
+    assert parse({"text": "(3 stars)"}, "in:1").texts == (("(", "3", "stars", ")"),)
+    with pytest.raises(
+        ValueError, match=r"^in:1: '\(3 \(2 Very\) \(3 good\)\)' is a tree with labels"
+    ):
+        parse({"text": "(3 (2 Very) (3 good))"}, "in:1")
     assert render(example, "4") == {"tokens": ["Good", "soup", "!"], "label": "4"}
     assert parse({"text": "Good soup!"}, "in.jsonl:2").texts == example.texts
 

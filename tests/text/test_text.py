@@ -158,8 +158,10 @@ def test_missing_and_damaged_files(tmp_path):
     whole = gzip.compress(b"line\n" * 1000)
     with pytest.raises(ValueError, match="damaged gzip file"):
         list(read_lines(write(tmp_path / "half.gz", whole[: len(whole) // 2])))
-    with pytest.raises(ValueError, match=r"no.gz: a damaged gzip file"):
+    with pytest.raises(ValueError, match=r"no.gz: it is not gzipped: name it without .gz"):
         list(read_lines(write(tmp_path / "no.gz", b"PK" + whole)))
+    with pytest.raises(ValueError, match=r"two.gz: it is gzipped twice: gunzip it once"):
+        list(read_lines(write(tmp_path / "two.gz", gzip.compress(whole))))
     for place in range(10, len(whole)):  # behind the header, any byte
         broken = whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
         with pytest.raises(ValueError, match=r"broken.gz"):
@@ -182,6 +184,7 @@ def test_missing_and_damaged_files(tmp_path):
         (b"b 1 2\na\n", r"v.txt:2: a vector of 0 numbers"),
         (b"3 2\na 1 2\nb 1 2\n", r"v.txt: its first line says 3 vectors, but the file has 2"),
         (b"2 3\na 1 2\nb 1 2\n", r"v.txt:2: a vector of 2 numbers, but a line must be a word and 3"),
+        (b"b 1 2\ncaf\xe9 1 2\na 1 2\n", r"v.txt:2: byte 0xe9 is not UTF-8 text: if it is Latin-1"),
     ],
 )  # fmt: skip
 def test_vectors_that_are_none(tmp_path, content, message):
@@ -208,8 +211,8 @@ def test_vectors_of_all_words_and_of_some(tmp_path):
 
 
 def test_the_lines_of_other_words_are_not_split(tmp_path):
-    """Nor decoded: of two million lines a corpus wants some thousand."""
-    path = write(tmp_path / "v.txt", b"the 1 2\n\xff x y\nat .com 3 4\n\xc3\xa9t\xc3\xa9 5 6\n")
+    """Nor their numbers read: of two million lines a corpus wants some thousand."""
+    path = write(tmp_path / "v.txt", b"the 1 2\nno x y\nat .com 3 4\n\xc3\xa9t\xc3\xa9 5 6\n")
     assert by_word(path, {"at .com", "\u00e9t\u00e9", "at", "half \ud83d"}) == {
         "at .com": [3, 4],
         "\u00e9t\u00e9": [5, 6],
