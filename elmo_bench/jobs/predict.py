@@ -14,7 +14,9 @@ from elmo_bench.config.checkpoint import extend, restore
 from elmo_bench.config.task_format import parser, required, task_format
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.text import Vocab, read_lines, read_objects
+from elmo_bench.training.cautions import of_encoder, tell
 from elmo_bench.training.data import TaskData
+from elmo_bench.training.log import is_first
 from elmo_bench.training.module import TaskModule
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ def predict(cfg: DictConfig) -> None:
     extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
+    if is_first() and module.elmo.mixes:
+        tell(of_encoder(cfg.encoder.name, module.elmo.encoder, data.words))
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
         pairs = enumerate(data.examples["test"])

@@ -132,6 +132,14 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
     return {name: min(of_name) if len(of_name) == 1 else name for name, of_name in titles.items()}
 
 
+def corpus_title(run: Run, titles: Mapping[str, str]) -> str:
+    """Return the title of a run's task with its corpus, "NER (wikigold)"; `titles` are those of
+    tasks.
+    """
+    corpus = run.settings.get("data.name")
+    return f"{titles[run.task]} ({corpus})" if corpus else titles[run.task]
+
+
 def metric_title(run: Run, metric: str | None = None) -> str:
     """Return the display name of a metric; None means the metric that the run's task monitors."""
     task = run.config["task"]
