@@ -75,7 +75,6 @@ def labels_of(report: Report) -> Labels:
         constant["fraction"] = shares.pop()
     tested = {corpus_title(run, titles) for run in report.runs}
     subject = min(tested) if len(tested) == 1 and "data.name" not in report.keys else ""
-    subject = subject[:1].upper() + subject[1:]
     of_constant = dict.fromkeys(titles, subject) if subject else titles
     columns = []
     for key, column in varying.items():

@@ -133,11 +133,20 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
 
 
 def corpus_title(run: Run, titles: Mapping[str, str]) -> str:
-    """Return the title of a run's task with its corpus, "NER (wikigold)"; `titles` are those of
-    tasks.
+    """Return the title of a run's task with its corpus, as a heading has it: "Parsing (en_ewt)";
+    `titles` are those of tasks.
     """
-    corpus = run.settings.get("data.name")
-    return f"{titles[run.task]} ({corpus})" if corpus else titles[run.task]
+    title, corpus = heading(titles[run.task], run.task), run.settings.get("data.name")
+    return f"{title} ({corpus})" if corpus else title
+
+
+def heading(title: str, task: str) -> str:
+    """Return a task's title as a heading begins with it; its name, without a title, stays.
+
+    >>> heading("parsing", "parse"), heading("parse", "parse")
+    ('Parsing', 'parse')
+    """
+    return title if title == task else title[:1].upper() + title[1:]
 
 
 def metric_title(run: Run, metric: str | None = None) -> str:

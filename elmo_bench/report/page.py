@@ -10,7 +10,7 @@ from elmo_bench.runs import MIX
 
 from .aggregate import cost, weights
 from .grids import tables
-from .names import axis, corpus_title, task_titles
+from .names import axis, corpus_title, heading, task_titles
 from .provenance import methods, provenance, runs_of
 from .table import Report
 from .writers import as_html, html_table
@@ -49,11 +49,10 @@ def compared(reports: Sequence[Report]) -> str:
     for each in reports:
         titles = task_titles(each.runs)
         for run in each.runs:
-            corpora[titles[run.task]].add(corpus_title(run, titles))
+            corpora[heading(titles[run.task], run.task)].add(corpus_title(run, titles))
     tasks = [min(named) if len(named) == 1 else title for title, named in corpora.items()]
     axes = dict.fromkeys(axis(key) for report in reports for key in report.columns)
-    said = f"{', '.join(tasks)}: {', '.join(axes)}"
-    return said[:1].upper() + said[1:]
+    return f"{', '.join(tasks)}: {', '.join(axes)}"
 
 
 def footnotes(reports: Sequence[Report]) -> list[str]:

@@ -95,20 +95,20 @@ def of_predictions(
     about = f"{split}/predicted"
     if noun := sought(metric, examples):
         if gold and not predicted:
-            said = f"the model predicts no {noun} on {split}, which has {gold.total():,}"
+            said = f"no {noun} is predicted on {split}, which has {gold.total():,}"
             yield Caution(about, said)
         return
     if len(predicted) != 1 or gold.total() < 2 or predicted.keys() == gold.keys():
         return
     (only,) = predicted
     if isinstance(only, float):
-        said = f"the model predicts {only:g} in all examples of {split}: {UNDEFINED}"
+        said = f"{only:g} is predicted for all examples of {split}: {UNDEFINED}"
     else:
         (most, count), *_ = gold.most_common(1)
         other = "" if most == only else f", {most},"
         share = 100 * count / gold.total()
         said = (
-            f"the model always predicts {only} on {split}; the most frequent label there{other} "
+            f"always {only} is predicted on {split}; the most frequent label there{other} "
             f"has {share:.1f} %"
         )
     yield Caution(about, said)

@@ -3,7 +3,6 @@ that reads them.
 """
 
 import gzip
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from elmo_bench.config import build
 from elmo_bench.encoders import encode, load_encoder
 from elmo_bench.encoders.static import load
 from elmo_bench.jobs.train import train
+from tests.conftest import result_of
 
 WORDS = {"the": [0.5, -1.0, 2.0], "Ann": [1e-3, 0.0, 3.5], "naïve": [4.0, 5.0, -6.25]}
 TEXT = "".join(f"{word} {' '.join(map(str, v))}\n" for word, v in WORDS.items()).encode()
@@ -132,11 +132,15 @@ def test_a_task_reads_them_without_a_store_and_fine_tunes_them(tiny, tmp_path):
 
 
 def test_words_without_a_vector_are_told(tiny, tmp_path, caplog):
-    """When the data are told what the model reads."""
+    """In the log, in the dry run and, since most have none, in the result."""
     path = write(tmp_path / "v.txt", b"the 1 2\n")
-    built = build.parts(tiny("task=ner", "encoder=static", f"encoder.vectors={path}"))
-    with caplog.at_level("INFO"):
-        built.data.feed(built.module.model.backbone)
-    counts = Counter(word.lower() for sentence in built.data.all_sentences for word in sentence)
-    lacking = counts.total() - counts["the"]
-    assert f"zeros for {lacking:,} of {counts.total():,} words, such as '" in caplog.text
+    cfg = tiny("task=ner", "encoder=static", f"encoder.vectors={path}", "fit.max_epochs=1")
+    train(cfg)
+    built = build.parts(cfg)
+    types = {word for sentence in built.data.all_sentences for word in sentence}
+    lacking = sum(word.lower() != "the" for word in types)
+    said = result_of(cfg.run_dir)["cautions"]["encoder"]
+    assert said in caplog.text
+    assert said.startswith(
+        f"encoder=static: no vector for {lacking:,} of {len(types):,} word types of the corpus ("
+    )

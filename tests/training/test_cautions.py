@@ -106,13 +106,13 @@ def test_few_clusters_are_told_but_are_no_warning():
 @pytest.mark.parametrize(
     ("kind", "gold", "predicted", "said"),
     [
-        ("labels", ["no"] * 13 + ["yes"] * 12, "yes", "the model always predicts yes on dev; the most frequent label there, no, has 52.0 %"),
-        ("labels", ["no"] * 13 + ["yes"] * 12, "no", "the model always predicts no on dev; the most frequent label there has 52.0 %"),
-        ("words", GOOD["words"], [("VERB",), ("VERB",)], "the model always predicts VERB on dev; the most frequent label there, NOUN, has 50.0 %"),
-        ("numbers", GOOD["numbers"], 0.25, "the model predicts 0.25 in all examples of dev: no correlation is defined, and 0.00 stands for it"),
-        ("spans", [["B-PER", "O"], ["O", "B-PER"]], ["O", "O"], "the model predicts no entity on dev, which has 2"),
-        ("arguments", GOOD["arguments"], ["B-V", "O"], "the model predicts no entity on dev, which has 1"),
-        ("clusters", GOOD["clusters"], [], "the model predicts no entity on dev, which has 1"),
+        ("labels", ["no"] * 13 + ["yes"] * 12, "yes", "always yes is predicted on dev; the most frequent label there, no, has 52.0 %"),
+        ("labels", ["no"] * 13 + ["yes"] * 12, "no", "always no is predicted on dev; the most frequent label there has 52.0 %"),
+        ("words", GOOD["words"], [("VERB",), ("VERB",)], "always VERB is predicted on dev; the most frequent label there, NOUN, has 50.0 %"),
+        ("numbers", GOOD["numbers"], 0.25, "0.25 is predicted for all examples of dev: no correlation is defined, and 0.00 stands for it"),
+        ("spans", [["B-PER", "O"], ["O", "B-PER"]], ["O", "O"], "no entity is predicted on dev, which has 2"),
+        ("arguments", GOOD["arguments"], ["B-V", "O"], "no entity is predicted on dev, which has 1"),
+        ("clusters", GOOD["clusters"], [], "no entity is predicted on dev, which has 1"),
     ],
 )  # fmt: skip
 def test_one_prediction_for_all(kind, gold, predicted, said):
@@ -148,9 +148,7 @@ def test_an_encoder_that_reads_all_or_cannot_tell():
     assert [*of_encoder("mine", SimpleNamespace(), WORDS)] == []
 
 
-@pytest.mark.parametrize(
-    ("lowercase", "lacking"), [(True, "2"), ("fallback", "2"), (False, "3")]
-)
+@pytest.mark.parametrize(("lowercase", "lacking"), [(True, "2"), ("fallback", "2"), (False, "3")])
 def test_vectors_are_looked_up_as_the_model_does(lowercase, lacking):
     caution = of_vectors({"aa": 0, "c": 0}, lowercase, WORDS)
     assert caution.text.startswith(f"vocab.vectors: no vector for {lacking} of 4 word types")
