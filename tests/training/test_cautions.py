@@ -57,7 +57,8 @@ def test_gold_of_one_kind(kind, one, training, test):
     splits = {split: examples([one] * 10) for split in ("train", "test")}
     said = texts(of_examples(METRICS[kind], splits))
     assert len(said) == 2
-    assert said[0].startswith(training) and said[0].endswith("is the right column read?")
+    assert said[0].startswith(training)
+    assert said[0].endswith("is the right column read?")
     assert test in said[1]
 
 
