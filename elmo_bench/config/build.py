@@ -13,7 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
 from elmo_bench.nn import Backbone
+from elmo_bench.runs import smoke_batches
 from elmo_bench.text import Vocab
+from elmo_bench.training.cautions import Caution, of_encoder, of_examples, of_vectors
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import FineTuning
@@ -89,8 +91,7 @@ def data(
 
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
     """Build the vocabulary from the training words and all words that have a pretrained vector."""
-    sentences = (each for split in data.examples for each in data.sentences(split))
-    word_vectors = read_word_vectors(cfg, {word for each in sentences for word in each})
+    word_vectors = read_word_vectors(cfg, data.words)
     words, count = data.sentences("train"), cfg.vocab.min_count
     lower = cfg.vocab.lowercase if word_vectors else True
     built = Vocab.build(words, data.labels, min_count=count, keep=word_vectors, lowercase=lower)
@@ -136,6 +137,16 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     )
 
 
+def cautions(cfg: DictConfig, parts: Parts) -> Iterator[Caution]:
+    """Yield sentences on examples, words and encoder of a run whose scores may mean little."""
+    data, elmo = parts.data, parts.elmo
+    yield from of_examples(parts.module.metrics["test"], data.examples)
+    if cfg.vocab.vectors:
+        yield of_vectors(parts.vectors, data.vocab.lowercase, data.words)
+    if elmo.mixes:
+        yield from of_encoder(cfg.encoder.name, elmo.encoder, data.words)
+
+
 def store(
     cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device
 ) -> LayerStore | LayerMemory | None:
@@ -143,8 +154,8 @@ def store(
     leaves out, or compute them into the memory of `device`, where the encoder runs; None if it
     should run on each batch.
     """
-    is_smoke = isinstance(cfg.trainer.get("limit_train_batches"), int)  # which reads little
-    if is_smoke or not is_stored(cfg.store.mode, elmo):
+    # A smoke run reads little.
+    if smoke_batches(cfg) or not is_stored(cfg.store.mode, elmo):
         return None
     of_what = elmo.encoder, data.all_sentences, elmo.chosen
     how = {"dtype": cfg.store.dtype, "max_bytes": max_bytes(cfg)}

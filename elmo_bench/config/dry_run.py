@@ -4,6 +4,7 @@ downloaded. `--download-only` does the same online, for a machine with other dev
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from importlib import import_module
@@ -17,6 +18,7 @@ from elmo_bench.encoders.store import row_bytes
 from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart
+from elmo_bench.training.cautions import of_encoder, of_examples, of_vectors
 
 from . import build, hardware, inputs, process
 from .check import applied_options
@@ -34,7 +36,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     """
     process.silence()
     said: list[str] = []
-    corpora: dict[tuple[str, bool], tuple[list[str], int]] = {}
+    corpora: dict[tuple[str, bool], tuple[list[str], int, Counter[str]]] = {}
     for config in {_settings(each): each for each in configs}.values():
         stays_offline = config.dry_run != DOWNLOAD
         with offline() if stays_offline else nullcontext(), inputs.as_run(config) as cfg:
@@ -44,9 +46,9 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
             said += applied_options(cfg)
             if (which := (_settings(cfg, CORPUS, MODEL), reads_apart(cfg))) not in corpora:
                 corpora[which] = _corpus(cfg)
-            of_corpus, tokens = corpora[which]
+            of_corpus, tokens, words = corpora[which]
             said += of_corpus
-            said += [] if is_baseline(cfg) else _encoder(cfg, tokens)
+            said += [] if is_baseline(cfg) else _encoder(cfg, tokens, words)
     if configs[0].dry_run == DOWNLOAD:
         said.append("All files are here. HF_HUB_OFFLINE=1 keeps a run from asking the hub.")
     return [*dict.fromkeys(said)]
@@ -76,30 +78,39 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
         yield f"{missing}; what needs it was not checked"
 
 
-def _corpus(cfg: DictConfig) -> tuple[list[str], int]:
-    """Read corpus and word vectors; return lines on them, and the tokens of distinct sentences."""
+def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
+    """Read corpus and word vectors; return lines on them, the number of tokens of distinct
+    sentences, and the words.
+    """
     whole = cfg.copy()
     whole.fraction = 1.0
     vectors = inputs.checked_vector_files(cfg)
     try:
         files = inputs.corpus(whole)
     except NotHereError as missing:
-        return [f"{missing}; its corpus was not read"], 0
+        return [f"{missing}; its corpus was not read"], 0, Counter()
     data = build.data(whole, files)
     counts = {split: len(examples) for split, examples in data.examples.items()}
     held_out = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
     found = {split: f"data.files.{split}={path}" for split, path in files.items()}
     said = [f"{found.get(split, held_out)}: {n:,} examples" for split, n in counts.items()]
     said += overlap_lines(inputs.overlap(cfg, data.examples))
+    metric = build.metric(whole, data.labels)
+    said += [caution.text for caution in of_examples(metric, data.examples)]
     for file in vectors:
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
-    build.vocab(whole, data)  # reads the vectors
-    return said, sum(map(len, {tuple(each) for each in data.all_sentences}))
+    vocab, vectors_of_words = build.vocab(whole, data)
+    if vectors:
+        said.append(of_vectors(vectors_of_words, vocab.lowercase, data.words).text)
+    tokens = sum(map(len, {tuple(each) for each in data.all_sentences}))
+    return said, tokens, data.words
 
 
-def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
-    """The encoder's size, and the room of its layers for so many tokens."""
+def _encoder(cfg: DictConfig, tokens: int, words: Counter[str]) -> Iterator[str]:
+    """The encoder's size, the words that it cannot read, and the room of its layers for so many
+    tokens.
+    """
     try:
         elmo = build.elmo(cfg)
     except NotHereError as missing:
@@ -107,6 +118,8 @@ def _encoder(cfg: DictConfig, tokens: int) -> Iterator[str]:
         return
     dim, layers = elmo.encoder.dim, elmo.chosen
     yield f"encoder={cfg.encoder.name}: {elmo.encoder.num_layers} layers of {dim} numbers a token"
+    for caution in of_encoder(cfg.encoder.name, elmo.encoder, words):
+        yield caution.text
     if not tokens or not build.is_stored(cfg.store.mode, elmo):  # no file is here yet
         return
     size = tokens * len(layers) * row_bytes(dim, cfg.store.dtype)

@@ -1,4 +1,4 @@
-from .contract import Encoder as Encoder
+from .contract import Encoder as Encoder, Misread as Misread
 from .encode import batches as batches, encode as encode, encode_each as encode_each
 from .load import load_encoder as load_encoder
 from .lora import add_adapters as add_adapters

@@ -4,7 +4,7 @@ Axes: L layers, B batch, T tokens, D encoder.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -12,14 +12,25 @@ from torch import Tensor, nn
 from elmo_bench.text import Sentences
 
 
+class Misread(NamedTuple):
+    """Words that an encoder does not read as they are written."""
+
+    what: str  # goes before their number: "no vector for"
+    words: list[str]
+    # The share of a corpus's word types from which a run warns. Here, tokenizers and frames of
+    # characters lose at most 0.6 % of the types of corpora in their languages, and 77 % of Telugu.
+    most: float = 0.05
+
+
 @runtime_checkable
 class Encoder(Protocol):
     """The interface of encoders: a `torch.nn.Module` that gives each word of a sentence L vectors.
 
     The layers of a sentence do not depend on the other sentences of its batch; layer 0 is the
-    lowest. Some encoders also have `is_static` and `has_vector` (a table of word vectors),
-    `forget_words` (it remembers vectors of words) or `reads_joined` (it reads a sentence of
-    `text.joined` in one sequence, and has a summary).
+    lowest. Some encoders also have `is_static` (a table of word vectors), `forget_words` (it
+    remembers vectors of words), `reads_joined` (it reads a sentence of `text.joined` in one
+    sequence, and has a summary), or `misread(words)`, which returns as `Misread` those of some word
+    types that it cannot read.
     """
 
     num_layers: int  # L, the number of all layers

@@ -17,6 +17,7 @@ from elmo_bench.config.inputs import quoted
 from elmo_bench.config.launcher import ProcessLauncher, script
 from elmo_bench.files import scratch_path
 from elmo_bench.files.download import offline
+from elmo_bench.runs import smoke_batches
 
 log = logging.getLogger(__name__)
 ARCHIVE = "runs.tar.xz"
@@ -41,11 +42,13 @@ class CardLauncher(ProcessLauncher):
         folder, mixes = card_folder(first), mixes_of(first)
         jobs = [[*overrides, *mix] for overrides in job_overrides for mix in mixes]
         returned = super().launch(jobs, initial_job_idx)
-        self.write(folder)
+        self.write(folder, smoke_batches(first))
         return returned
 
-    def write(self, folder: Path) -> None:
-        """Write the folder, replacing an earlier card, unless no run has finished."""
+    def write(self, folder: Path, batches: int | None) -> None:
+        """Write the folder, replacing an earlier card, unless no run has finished; `batches` are
+        those of smoke runs.
+        """
         # A run that repeats another has its folder.
         runs = {each.folder: each for each in self.outcomes.values() if each.folder}
         finished = [each for each in runs.values() if each.is_done]
@@ -65,7 +68,11 @@ class CardLauncher(ProcessLauncher):
             self._run_job(part, "report", runs=ARCHIVE, **report)
             for name in OWN:
                 (part / name).replace(folder / name)
-        log.info("written, ready to share: %s", folder)
+        if batches is None:
+            log.info("written, ready to share: %s", folder)
+        else:
+            said = "written: %s, but of smoke runs of %d batches, whose scores mean nothing"
+            log.warning(said, folder, batches)
 
     def _run_job(self, folder: Path, job: str, **settings: str) -> None:
         """Run a job inside a folder, so that its output has no path to the folder."""

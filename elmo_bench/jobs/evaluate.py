@@ -1,6 +1,7 @@
 """`job=evaluate`: score a trained model on a split of any corpus of its task, as a run."""
 
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from elmo_bench.config.task_format import reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import beginning, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab
+from elmo_bench.training import cautions
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import is_first
-from elmo_bench.training.outputs import device_name, write_counts, write_predictions
+from elmo_bench.training.module import TaskModule
+from elmo_bench.training.outputs import device_name, measured, write_counts, write_predictions
 
 TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of training
 
@@ -35,6 +38,8 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
+    metric = module.metrics["test"]
+    warnings = cautions.tell(_cautions(cfg, module, data)) if is_first() else {}
     begun = time.perf_counter()
     figures = trainer.test(module, data, verbose=False)[0].items()
     ended = time.perf_counter()
@@ -44,8 +49,10 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
         write_predictions(path, examples, module, task_format(cfg).write)
         write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
+        said = cautions.of_predictions(metric, cfg.split, *measured(examples, module))
+        warnings |= cautions.tell(said)
         trained = module.content[KEY]["run"]
-        measured = {
+        result = {
             "metrics": metrics,
             "mix": module.mix(),
             "parameters": trained["parameters"],  # of which `module` lacks frozen vectors
@@ -53,18 +60,27 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "epochs": 0,
             "examples_per_second": len(examples) / (ended - begun),
             "device": device_name(trainer.strategy.root_device),
+            "examples": {cfg.split: len(examples)},
+            "cautions": warnings,
         }
         vectors = {key: path for key, path in inputs.files(cfg).items() if "vectors" in key}
         own = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
         config = _config(cfg, trained["config"])
         write_result(
-            config, measured, inputs.choices(cfg), trained["inputs"] | hash_files(vectors | own)
+            config, result, inputs.choices(cfg), trained["inputs"] | hash_files(vectors | own)
         )
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
         )
         print_line(f"{cfg.run_dir}/result.json")
     return metrics
+
+
+def _cautions(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[cautions.Caution]:
+    """Yield sentences on the split's examples and on words that the encoder cannot read."""
+    yield from cautions.of_examples(module.metrics["test"], {cfg.split: data.examples["test"]})
+    if module.elmo.mixes:
+        yield from cautions.of_encoder(cfg.encoder.name, module.elmo.encoder, data.words)
 
 
 def check(cfg: DictConfig) -> None:

@@ -15,7 +15,9 @@ from elmo_bench.config.task_format import parser, required, task_format
 from elmo_bench.config.types import arguments, misfits, shown
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.text import Vocab, read_bytes, read_lines, read_objects
+from elmo_bench.training.cautions import of_encoder, tell
 from elmo_bench.training.data import TaskData
+from elmo_bench.training.log import is_first
 from elmo_bench.training.module import TaskModule
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,8 @@ def predict(cfg: DictConfig) -> None:
     extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
+    if is_first() and module.elmo.mixes:
+        tell(of_encoder(cfg.encoder.name, module.elmo.encoder, data.words))
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
         pairs = enumerate(data.examples["test"])

@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 from elmo_bench.config import build
 from elmo_bench.config.task_format import reader, required, task_format
 from elmo_bench.report.result import print_line
+from elmo_bench.training.cautions import of_examples, of_predictions, tell
 
 
 def score(cfg: DictConfig) -> dict[str, float]:
@@ -30,5 +31,7 @@ def check(cfg: DictConfig) -> dict[str, float]:
     labels = {label for example in gold for label in example.labels}
     labels |= {one for one in predicted if isinstance(one, str)}  # which gold may lack
     metric = build.metric(cfg, sorted(labels))
+    tell(of_examples(metric, {"gold": gold}))
+    tell(of_predictions(metric, "gold", gold, predicted))
     metric.update(predicted, [example.gold for example in gold])
     return {name: float(value) for name, value in metric.compute().items()}

@@ -24,15 +24,17 @@ from elmo_bench.runs import (
     is_baseline,
     overlap_lines,
     reads_apart,
+    smoke_batches,
     tidy,
     write_result,
 )
-from elmo_bench.training import wandb_logger
+from elmo_bench.training import cautions, wandb_logger
 from elmo_bench.training.log import EpochLines, is_first
 from elmo_bench.training.module import LossError
 from elmo_bench.training.outputs import (
     count_parameters,
     device_name,
+    measured,
     write_counts,
     write_predictions,
 )
@@ -58,6 +60,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
         log.info(line)
     if reads_apart(cfg):
         cfg.task.joint = False
+    if batches := smoke_batches(cfg):
+        log.info("a smoke run of %s batches: its scores mean nothing", batches)
     waiting = "another process is running this run: waiting for it"
     with alone(Path(cfg.run_dir, "run"), waiting) if is_first() else nullcontext():
         if cfg.resume and (metrics := inputs.finished_figures(cfg)):
@@ -100,6 +104,7 @@ def _attempt(
     in_others = inputs.overlap(cfg, parts.data.examples) if is_first() else {}
     for line in overlap_lines(in_others):
         log.info("%s", line)
+    warnings = cautions.tell(build.cautions(cfg, parts)) if is_first() else {}
     parts.module.content = _content(cfg, asked, parts, parameters)
     epoch_lines = EpochLines(f"dev/{cfg.task.monitor}", started)
     last_path = Path(cfg.run_dir, LAST_CHECKPOINT)
@@ -114,12 +119,12 @@ def _attempt(
                 logger.log_hyperparams(settings)
             with naming_checkpoint(resumed, step_checkpoint):
                 trainer.fit(parts.module, parts.data, ckpt_path=resumed, weights_only=True)
-            metrics = _measure(cfg, trainer, parts)
+            metrics, of_predictions = _measure(cfg, trainer, parts)
             encoder = {} if store is None else {"encoder": store.seconds}  # in whichever run
     if trainer.is_global_zero:
         batches = trainer.fit_loop.epoch_loop.batch_progress.total.completed
         passes = batches / len(parts.data.train_dataloader())  # the last may have ended early
-        measured = {
+        result = {
             "metrics": metrics,
             "mix": parts.module.mix(),
             "parameters": parameters,
@@ -128,8 +133,10 @@ def _attempt(
             "examples_per_second": len(parts.data.examples["train"]) * passes / epoch_lines.seconds,
             "device": device_name(trainer.strategy.root_device),
             "overlap": in_others,
+            "examples": {split: len(part) for split, part in parts.data.examples.items()},
+            "cautions": warnings | of_predictions,
         }
-        print_result(write_result(asked, measured, inputs.choices(cfg)))
+        print_result(write_result(asked, result, inputs.choices(cfg)))
     return metrics
 
 
@@ -155,8 +162,11 @@ def _content(
     return {checkpoint.KEY: model | {"run": about(asked) | {"parameters": parameters}}}
 
 
-def _measure(cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts) -> dict[str, float]:
-    """Return and log the best epoch's scores on dev (`dev/...`) and test (`test/...`).
+def _measure(
+    cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return and log the best epoch's scores on dev (`dev/...`) and test (`test/...`), and warnings
+    about its predictions.
 
     Writes the counts of each split, and the predictions for test (for dev without a test file). A
     draw of sweep=tune is not tested.
@@ -174,6 +184,7 @@ def _measure(cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts) -> dict[s
     is_tested = "test" in data.examples and cfg.get("trial") is None
     splits = ["dev", "test"] if is_tested else ["dev"]
     metrics: dict[str, float] = {}
+    warnings: dict[str, str] = {}
     for split in splits:
         if split == "dev":
             figures = trainer.validate(module, data, ckpt_path="best", verbose=False)[0]
@@ -183,6 +194,9 @@ def _measure(cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts) -> dict[s
         if trainer.is_global_zero:
             folder, examples = Path(cfg.run_dir), data.examples[split]
             write_counts(folder / "counts" / f"{split}.npz", examples, module)
+            predicted = measured(examples, module)
+            said = cautions.of_predictions(module.metrics["test"], split, *predicted)
+            warnings |= cautions.tell(said)
             if split == splits[-1]:
                 path = folder / "predictions" / f"{split}{cfg.task.suffix}"
                 write_predictions(path, examples, module, task_format(cfg).write)
@@ -190,4 +204,4 @@ def _measure(cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts) -> dict[s
     named = {k if k.startswith("test/") else f"best/{k}": value for k, value in best.items()}
     for logger in loggers:
         logger.log_metrics(named, step=trainer.global_step)
-    return metrics
+    return metrics, warnings

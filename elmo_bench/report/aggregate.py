@@ -11,7 +11,7 @@ from elmo_bench.files import two_digits
 from elmo_bench.runs import Mix, Run
 
 from .comparison import metric_of
-from .grids import by_cell, titled
+from .grids import by_cell, headed
 from .table import Report
 from .writers import Grid
 
@@ -33,7 +33,7 @@ def cost(report: Report) -> Grid | None:
     """Return a table of costs, a row a cell: means over training runs; None without any."""
     trained = [(cell, [run for run in cell.runs if run.epochs]) for cell in report.cells]
     rows = [(cell, _costs(runs)) for cell, runs in trained if runs]
-    title = titled(report.title, "what a run took")
+    title = headed(report, "what a run took")
     return by_cell(report, rows, [*COSTS, *SIZES], title, ABOUT_COSTS) if rows else None
 
 
@@ -92,7 +92,7 @@ def weights(report: Report) -> Grid | None:
         (cell, [place] * several + [f"{means[h]:.3f}" if h in means else "" for h in heads])
         for cell, place, means in mixes
     ]
-    title = titled(report.title, "the share of each layer in the mix")
+    title = headed(report, "the share of each layer in the mix")
     names = ["place"] * several + [head.format(layer) for head, layer in heads]
     grid = by_cell(report, rows, names, title, ABOUT_MIXES)
     return grid._replace(left=grid.left + several)

@@ -7,6 +7,7 @@ from typing import Any
 from elmo_bench.files import counted
 from elmo_bench.runs import RUNNING, Run, collect, failures, frozen, run_folders, short, where
 
+from .cautions import cautions
 from .published import stands_in
 from .selection import select
 from .table import Report, corrected
@@ -87,6 +88,8 @@ def reports_of(
         said = f"all {len(runs)} runs are draws of sweep=tune, none of a choice"
         raise ValueError(f"{said}: give its command again with resume=true")
     reports = select(chosen, **options, title=title)
+    for each in reports:
+        each.notes.extend(cautions(each))
     ended = [run for run in (*runs, *failed) if run.reason != RUNNING]
     if draws := [run for run in ended if run.trial is not None]:
         reports[0] = with_draws(reports[0], draws, chosen)

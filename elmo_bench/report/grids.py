@@ -11,7 +11,7 @@ from elmo_bench.runs import Key, text
 
 from .comparison import Comparison
 from .depth import depths
-from .names import NONE, axis, metric_title, name, names, points, task_titles, value
+from .names import NONE, axis, corpus_title, metric_title, name, names, points, task_titles, value
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
@@ -51,6 +51,7 @@ TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of 
 class Labels(NamedTuple):
     """Display names of a report's settings and figures."""
 
+    subject: str  # task and corpus, "NER (wikigold)", if there is one and no row or column names it
     constant: str  # the settings that all rows share
     heads: list[str]  # of the columns of row names: the row keys that vary
     rows: Mapping[Key, list[str]]
@@ -72,6 +73,9 @@ def labels_of(report: Report) -> Labels:
     shares = {run.settings.get("fraction", 1) for run in report.runs}
     if len(shares) == 1 and shares != {1} and "fraction" not in report.keys:
         constant["fraction"] = shares.pop()
+    tested = {corpus_title(run, titles) for run in report.runs}
+    subject = min(tested) if len(tested) == 1 and "data.name" not in report.keys else ""
+    of_constant = dict.fromkeys(titles, subject) if subject else titles
     columns = []
     for key, column in varying.items():
         of_tasks = titles if key == "task.name" else {}
@@ -90,7 +94,8 @@ def labels_of(report: Report) -> Labels:
     ]
     figures, columns_of = {*measured.values()}, names(report.columns, report.heads, titles)
     return Labels(
-        constant=name([*constant], [*constant.values()], titles),
+        subject=subject,
+        constant=name([*constant], [*constant.values()], of_constant),
         heads=[*map(axis, varying)],
         rows={row: [column[k] for column in columns] for k, row in enumerate(rows)},
         columns=columns_of,
@@ -104,8 +109,17 @@ def labels_of(report: Report) -> Labels:
 def title(report: Report, what: str) -> str:
     """Return the title of a table of a report's figures."""
     shown = labels_of(report)
-    about = ", ".join(filter(None, (shown.constant, f"{report.split} {shown.figure}", what)))
+    subject = "" if report.title or shown.subject in shown.constant else shown.subject
+    parts = subject, shown.constant, f"{report.split} {shown.figure}", what
+    about = ", ".join(filter(None, parts))
     return about if shown.constant and not report.title else titled(report.title, about)
+
+
+def headed(report: Report, about: str) -> str:
+    """Return the title of a table or plot that is not of a report's figures alone: what it is
+    about, after the title of the report or, without one, its task and corpus.
+    """
+    return titled(report.title or labels_of(report).subject, about)
 
 
 def titled(title: str, about: str) -> str:
@@ -186,8 +200,28 @@ def _caption(report: Report, *sentences: str) -> str:
     if len(named) > 1:
         named = {f"{corpus} {size}" for corpus, size in sizes if size}
     examples = f"{report.split.capitalize()} examples: {'; '.join(sorted(named))}."
-    more = chosen * (among > 1), labels_of(report).each, examples * bool(named)
+    more = chosen * (among > 1), labels_of(report).each, examples * bool(named), _trained_on(report)
     return " ".join(filter(None, [*sentences, *more]))
+
+
+def _trained_on(report: Report) -> str:
+    """Return a sentence with the numbers of training examples, of each corpus if there are several;
+    "" for runs that do not have it.
+    """
+    counts: dict[str, set[int]] = defaultdict(set)
+    for run in report.runs:
+        if "train" in run.examples:
+            counts[str(run.settings.get("data.name", run.task))].add(run.examples["train"])
+    if not counts:
+        return ""
+    ranges = {
+        corpus: " to ".join(f"{n:,}" for n in sorted({min(numbers), max(numbers)}))
+        for corpus, numbers in counts.items()
+    }
+    shown = [*ranges.values()]
+    if len({*shown}) > 1:
+        shown = [f"{corpus} {numbers}" for corpus, numbers in sorted(ranges.items())]
+    return f"Training examples: {'; '.join(dict.fromkeys(shown))}."
 
 
 def by_cell(
@@ -259,7 +293,7 @@ def depth(report: Report) -> Grid:
         candidates = listed(map(str, ours.candidates))
         rows.append([*labels.rows[row], str(ours.highest), candidates, deeper])
     heads = [*labels.heads, "layer with the highest mean", "may be the best", "deeper than"]
-    what = titled(report.title, f"which layers may be the best on {report.split}")
+    what = headed(report, f"which layers may be the best on {report.split}")
     some = any(row[-1] for row in rows)
     caption = f"{ABOUT_DEPTH} {ABOUT_DEEPER}" if some else ABOUT_DEPTH
     grid = Grid(what, heads, rows, len(labels.heads), caption)
@@ -283,7 +317,7 @@ def tuning(report: Report) -> Grid:
                 names = ", ".join([*labels.rows[row], labels.columns[column]])
                 said.append(f"{names} against {labels.base}: {verdict(side.curve, base.curve)}.")
     heads = [*labels.heads, "", *(labels.columns[column] for column in columns)]
-    return Grid(titled(report.title, "tuning"), heads, rows, len(labels.heads) + 1, " ".join(said))
+    return Grid(headed(report, "tuning"), heads, rows, len(labels.heads) + 1, " ".join(said))
 
 
 def paper(report: Report) -> Grid:

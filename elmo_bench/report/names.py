@@ -132,6 +132,23 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
     return {name: min(of_name) if len(of_name) == 1 else name for name, of_name in titles.items()}
 
 
+def corpus_title(run: Run, titles: Mapping[str, str]) -> str:
+    """Return the title of a run's task with its corpus, as a heading has it: "Parsing (en_ewt)";
+    `titles` are those of tasks.
+    """
+    title, corpus = heading(titles[run.task], run.task), run.settings.get("data.name")
+    return f"{title} ({corpus})" if corpus else title
+
+
+def heading(title: str, task: str) -> str:
+    """Return a task's title as a heading begins with it; its name, without a title, stays.
+
+    >>> heading("parsing", "parse"), heading("parse", "parse")
+    ('Parsing', 'parse')
+    """
+    return title if title == task else title[:1].upper() + title[1:]
+
+
 def metric_title(run: Run, metric: str | None = None) -> str:
     """Return the display name of a metric; None means the metric that the run's task monitors."""
     task = run.config["task"]

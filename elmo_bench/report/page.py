@@ -1,5 +1,6 @@
 """Format reports as one self-contained HTML page without scripts."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from elmo_bench.runs import MIX
 
 from .aggregate import cost, weights
 from .grids import tables
-from .names import axis, task_titles
+from .names import axis, corpus_title, heading, task_titles
 from .provenance import methods, provenance, runs_of
 from .table import Report
 from .writers import as_html, html_table
@@ -41,8 +42,15 @@ def as_page(reports: Sequence[Report], title: str | None = None, command: str = 
 
 
 def compared(reports: Sequence[Report]) -> str:
-    """Return the tasks and what is compared on them, such as "NER, SRL: encoder, layers"."""
-    tasks = dict.fromkeys(title for each in reports for title in task_titles(each.runs).values())
+    """Return the tasks, each with its corpus if it has one, and what is compared on them, such as
+    "NER, SNLI (snli): encoder, layers".
+    """
+    corpora: dict[str, set[str]] = defaultdict(set)  # by task
+    for each in reports:
+        titles = task_titles(each.runs)
+        for run in each.runs:
+            corpora[heading(titles[run.task], run.task)].add(corpus_title(run, titles))
+    tasks = [min(named) if len(named) == 1 else title for title, named in corpora.items()]
     axes = dict.fromkeys(axis(key) for report in reports for key in report.columns)
     return f"{', '.join(tasks)}: {', '.join(axes)}"
 

@@ -12,6 +12,7 @@ from .archive import (
 )
 from .counts import (
     F1 as F1,
+    FEW_CLUSTERS as FEW_CLUSTERS,
     Counts as Counts,
     counted as counted,
     figure as figure,
@@ -43,6 +44,7 @@ from .identity import (
     num_layers_in as num_layers_in,
     reads_apart as reads_apart,
     settings_digest as settings_digest,
+    smoke_batches as smoke_batches,
 )
 from .query import (
     ENCODER as ENCODER,

@@ -22,6 +22,7 @@ from jaxtyping import Float, Int, UInt
 
 from elmo_bench.files import read_arrays
 
+FEW_CLUSTERS = 10  # with fewer clusters, intervals and p say little of others
 F1, MOMENTS = 4, 6  # numbers of an example, of a score of each kind
 ROUNDING = 1e-12  # a smaller share of the sum of squares is no variance
 

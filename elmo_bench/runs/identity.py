@@ -124,6 +124,17 @@ def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"encoder.{key}"
 
 
+def smoke_batches(config: Mapping[str, Any]) -> int | None:
+    """Return the number of training batches of a smoke run; None for a run of all of them, or of a
+    share.
+
+    >>> smoke_batches({"trainer": {"limit_train_batches": 2}}), smoke_batches({"trainer": {}})
+    (2, None)
+    """
+    limit = (config.get("trainer") or {}).get("limit_train_batches")
+    return limit if isinstance(limit, int) else None
+
+
 def settings_digest(cfg: DictConfig) -> str:
     """Return a digest of every setting except those without effect and the run's folder: runs of a
     sweep with equal digests are one run, but runs that differ in num_workers are not.

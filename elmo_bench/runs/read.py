@@ -84,6 +84,8 @@ class Run:
     examples_per_second: float = 0.0
     device: str = ""
     overlap: Overlap = field(default_factory=dict)
+    examples: dict[str, NonNegativeInt] = field(default_factory=dict)  # of each split that was read
+    cautions: dict[str, str] = field(default_factory=dict)  # warnings, by what they are about
     inputs: dict[str, str] = field(default_factory=dict)  # the hash of each file
     versions: dict[str, str] = field(default_factory=dict)  # of the packages
     commit: str | None = None

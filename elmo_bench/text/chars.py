@@ -41,6 +41,15 @@ def word_frame(word: str) -> Int[np.ndarray, " C"]:
     return frame
 
 
+def is_cut(word: str) -> bool:
+    """Whether a word has more bytes than a frame.
+
+    >>> is_cut("a" * 48), is_cut("a" * 49), is_cut("త" * 17)
+    (False, True, True)
+    """
+    return len(word.encode("utf-8", "replace")) > WIDTH - 2
+
+
 def char_ids(sentences: Sequence[Sequence[str]]) -> Int[Tensor, "B T C"]:
     """Return the character ids of a batch of sentences of words.
 

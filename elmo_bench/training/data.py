@@ -2,8 +2,9 @@
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -14,10 +15,9 @@ from torch.utils.data import DataLoader
 from elmo_bench.elmo import Layers
 from elmo_bench.encoders import LayerMemory, LayerStore
 from elmo_bench.nn import Backbone, Tokens
-from elmo_bench.text import Vocab, types
+from elmo_bench.text import BREAK, SUMMARY, Vocab, types
 
 from .batches import LengthBatches, Loader, Numbered
-from .log import is_first, tell_of_zeros
 
 E = TypeVar("E", bound="Example")
 
@@ -28,8 +28,9 @@ class Example(Protocol):
 
     `group` names what the example is part of, from the largest unit down: its tree, its premise,
     its article and paragraph. Examples of a group share text, so `fraction` samples whole groups.
-    Two attributes an example may lack: `units` says what these are, such as `("article",
-    "paragraph")`, for reports; `texts` are its sentences where they may be read in one sequence.
+    Three attributes an example may lack: `units` says what these are, such as `("article",
+    "paragraph")`, for reports; `texts` are its sentences where they may be read in one sequence;
+    `sought` is what one of the things is called that the task finds in texts, such as "entity".
     """
 
     sentences: Sequence[Sequence[str]]
@@ -91,6 +92,15 @@ class TaskData(pl.LightningDataModule):
         """Return all sentences of a split's examples."""
         return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
 
+    @cached_property
+    def words(self) -> Counter[str]:
+        """How often each word occurs in all splits; marks of joined texts are no words."""
+        sentences = itertools.chain.from_iterable(map(self.sentences, self.examples))
+        counts = Counter(itertools.chain.from_iterable(sentences))
+        for mark in (SUMMARY, BREAK):
+            counts.pop(mark, None)
+        return counts
+
     def setup(self, stage: str) -> None:
         """Raise ValueError for a split to evaluate of which some process would get nothing."""
         world = self.trainer.world_size if self.trainer else 1
@@ -101,15 +111,12 @@ class TaskData(pl.LightningDataModule):
 
     def feed(self, backbone: Backbone, store: LayerStore | LayerMemory | None = None) -> None:
         """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the
-        store's layers, or without a store the encoder's input. Logs how many words have no vector
-        in a table of word vectors.
+        store's layers, or without a store the encoder's input.
         """
         elmo: Any = backbone.elmo
         read = partial(_stored, store) if isinstance(store, LayerStore) else elmo.prepare
         reads_chars = getattr(backbone.embed, "reads_chars", True)
         self.add_inputs = partial(_add_inputs, reads_chars=reads_chars, elmo=read)
-        if is_first() and elmo.mixes and hasattr(elmo.encoder, "has_vector"):
-            tell_of_zeros(elmo.encoder.has_vector, self.all_sentences)
 
     def batch(self, split: str, numbers: list[int]) -> Numbered:
         """Return a batch of the examples with these numbers."""

@@ -1,10 +1,7 @@
-"""A run's log, from the first of its processes: a line for each epoch; words without a vector."""
+"""A run's log, from the first of its processes: a line for each epoch."""
 
-import itertools
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pytorch_lightning import LightningModule, Trainer
@@ -102,16 +99,3 @@ class EpochLines(Callback):
             self.best, self.seconds = state["best"], state["seconds"]
             self.earlier = state["total"]
             self.score, self.mark = state["score"], state["mark"]
-
-
-def tell_of_zeros(has_vector: Callable[[str], bool], sentences: Iterable[Sequence[str]]) -> None:
-    """Log how many words have no vector, as a warning if most have none."""
-    counts = Counter(itertools.chain.from_iterable(sentences))
-    lacking = Counter({word: n for word, n in counts.items() if not has_vector(word)})
-    if lacking:
-        number, total = lacking.total(), counts.total()
-        some = ", ".join(repr(word) for word, _ in lacking.most_common(5))
-        log.log(
-            logging.WARNING if 2 * number > total else logging.INFO,
-            f"the encoder returns zeros for {number:,} of {total:,} words, such as {some}",
-        )

@@ -7,10 +7,15 @@ exactly, or floats (Mean). Correlations keeps all pairs instead, since ranks nee
 the score, as `elmo_bench.runs.figure` says: F1 from the numerator and denominator of recall, then
 of precision (accuracy has the same ratio twice), or a correlation from six moments.
 
+`tally` counts what one side has, of gold or of the predictions: how often each label occurs, type
+of chunk, or number (`cautions.py` says what is silent nonsense). A metric of things that a text may
+lack says in `sought` what one is called.
+
 Axes: N examples, S scores whose mean is meant (3 for CoNLL's F1 of coreference, else mostly 1), M
 numbers of a score (4 counts, or 6 moments of each label), K types or labels and one row for others.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -70,6 +75,8 @@ class SpanF1(Counts):
     `labels` are the possible tags ("B-PER") or types ("PER"). Chunks are those of IOB2 tags.
     """
 
+    sought = "chunk"
+
     def __init__(self, labels: Iterable[str]) -> None:
         types = {label.partition("-")[2] or label for label in labels} - {"O"}
         # One more row than types, since predictions may have types that gold does not have.
@@ -94,6 +101,10 @@ class SpanF1(Counts):
                 for name, *_ in chunks:
                     row[numbers.get(name, -1), column] += 1
         return counts
+
+    def tally(self, side: Sequence[Tags]) -> Counter[str]:
+        """Return how often each type of chunk occurs."""
+        return Counter(name for tags in side for name, *_ in set(self.chunks(tags)))
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
         """Return the counts of each sentence for `precision`, `recall` and `f1` over all types."""
@@ -212,6 +223,10 @@ class Accuracy(Counts):
         guessed, true = one_hot(torch.tensor(sides, dtype=torch.long), size + 1)
         return torch.stack([guessed * true, guessed, true], -1)
 
+    def tally(self, side: Sequence[str]) -> Counter[str]:
+        """Return how often each label occurs."""
+        return Counter(side)
+
     def by_example(self, predicted: Sequence[str], gold: Sequence[str]) -> ByExample:
         """Return whether each example is correct, for `accuracy`."""
         return {"accuracy": _ratios(self.count(predicted, gold).sum(1))["recall"]}
@@ -291,6 +306,10 @@ class Correlations(Metric):
         """Add the pairs of a batch."""
         pairs = torch.tensor([[*predicted], [*gold]], dtype=torch.double)
         self.pairs.append(pairs.T.to(self.device))
+
+    def tally(self, side: Sequence[float]) -> Counter[float]:
+        """Return how often each number occurs."""
+        return Counter(map(float, side))
 
     def by_example(self, predicted: Sequence[float], gold: Sequence[float]) -> ByExample:
         """Return the moments of each example for all scores."""

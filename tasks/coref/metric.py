@@ -89,6 +89,8 @@ AVERAGED = ("muc", "b3", "ceafe")
 class CorefScores(Counts):
     """Recall, precision and F1 of each score, and `f1`, the mean F1 of MUC, B3 and CEAF-e."""
 
+    sought = "cluster"
+
     def __init__(self, labels: Iterable[str] = ()) -> None:
         super().__init__(len(SCORES), 4, dtype=torch.double)
 
@@ -101,6 +103,10 @@ class CorefScores(Counts):
             for response, key in zip(predicted, gold, strict=True)
         ]
         return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
+
+    def tally(self, side: Sequence[Clusters]) -> Counter[str]:
+        """Return the number of clusters."""
+        return +Counter(cluster=sum(map(len, side)))
 
     def by_example(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> ByExample:
         """Return each document's counts, for `f1` (over three scores) and the F1 of each score."""

@@ -52,6 +52,7 @@ class Example:
     document: int | str = 0  # number in the file, or name
 
     units = "document", "sentence"
+    sought = "entity"
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:

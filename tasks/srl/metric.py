@@ -5,6 +5,7 @@ A proposition is a predicate with its arguments.
 Axes: N propositions, K roles.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from jaxtyping import Int
@@ -45,6 +46,8 @@ class ArgumentF1(SpanF1):
     Sentences whose gold tags have no V are not propositions and are ignored.
     """
 
+    sought = "argument"
+
     def __init__(self, labels: Iterable[str]) -> None:
         super().__init__(["B-V", *(label[:2] + label[2:].removeprefix("C-") for label in labels)])
         self.verb = self.types.index("V")
@@ -54,6 +57,9 @@ class ArgumentF1(SpanF1):
 
     def totals(self, counts: Int[Tensor, "*N K 3"]) -> Int[Tensor, "*N 3"]:
         return counts.sum(-2) - counts[..., self.verb, :]
+
+    def tally(self, side: Sequence[Tags]) -> Counter[str]:
+        return Counter({role: n for role, n in super().tally(side).items() if role != "V"})
 
     def count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
         counts = super().count(predicted, gold)

@@ -1,5 +1,6 @@
 """Sentences of treebanks in CoNLL-U, for tasks that learn some columns of each word."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,10 @@ class WordScores(Counts):
             right = [sum(one[:size] == two[:size] for one, two in pairs) for size in sizes]
             row += torch.tensor([*right, len(pairs)])
         return counts
+
+    def tally(self, side: Sentences) -> Counter[str]:
+        """Return how often each label occurs, the last cell of a word."""
+        return Counter(cells[-1] for sentence in side for cells in sentence)
 
     def by_example(self, predicted: Sentences, gold: Sentences) -> ByExample:
         """Return the counts of each sentence for each score."""

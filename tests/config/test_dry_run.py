@@ -146,3 +146,21 @@ def test_what_is_downloaded_is_here_for_a_run(folder, monkeypatch):
     assert "wnut17.dev.txt: 3 examples" in said
     assert "All files are here." in said
     assert "not here" not in dry_run(folder, command.replace("gpu trainer.devices=9", "cpu"))
+
+
+def test_what_makes_scores_mean_nothing_is_said(folder):
+    """Of the corpus, of word vectors and of the encoder."""
+    (folder / "v.txt").write_text("sleeps 1 2\nBob 2 3\n")
+    (folder / "none.conll").write_text(f"it X X O\n{'x' * 49} X X O\n\nAnn X X O\n")
+    files = f"{FILES}{{d}}/none.conll data.files.train={{d}}/none.conll"
+    said = dry_run(
+        folder, f"{files} encoder=mini vocab.vectors={{d}}/v.txt".replace("none.conll", "dev.conll")
+    )
+    assert "vocab.vectors: no vector for 3 of 4 word types of the corpus (75.0 %)" in said
+    assert "dev has 3 sentences only: intervals and p rest on so few" in said
+    assert "no entity" not in said
+    assert "bytes" not in said
+    said = dry_run(folder, f"{files} encoder=mini")
+    assert "training has no entity: there is nothing to learn: is the right column read?" in said
+    assert "dev has no entity: its F1 is 0.00" in said
+    assert "encoder=mini: only the first 48 bytes are read of 1 of 3 word types" in said

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from elmo_bench.encoders import Encoder, build_store, encode, load_encoder
 from elmo_bench.encoders.transformer import Transformer
-from elmo_bench.encoders.transformer.subwords import BEFORE, Subwords
+from elmo_bench.encoders.transformer.subwords import BEFORE, TEXT, Subwords
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import Tokens
 from elmo_bench.text.joined import joined
@@ -788,3 +788,17 @@ def test_on_a_gpu(folders, sentences, pooling, monkeypatch, tmp_path):
     ):
         assert (layers.float().cpu() - expected).norm() < 0.03 * expected.norm()
         assert (stored[:, row, : len(sentences[row])] - expected).norm() < 0.03 * expected.norm()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_words_of_which_the_tokenizer_knows_no_piece(encoders, sentences, name):
+    """Those of bytes know all; a comma between unknown pieces is known; there are more words than
+    are tokenised as one text.
+    """
+    telugu, mixed = "తెలుగు", "తెలుగు,తెలుగు"
+    words = [telugu, mixed, *itertools.chain(*(sentences[:4] * 40)), "భాష"]
+    assert len(words) > TEXT
+    of_bytes = name in ("roberta", "modernbert", "gpt2")
+    expected = [] if of_bytes else [telugu, "భాష"]
+    misread = encoders(name).misread(words)
+    assert misread.words == expected

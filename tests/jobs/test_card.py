@@ -100,7 +100,7 @@ def test_a_folder_to_share(run_card, tmp_path):
     assert "80.00" in (out / "README.md").read_text()
 
 
-def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
+def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch, caplog):
     """The same command runs it again, and no other."""
     jobs = []
 
@@ -118,6 +118,9 @@ def test_one_that_fails_leaves_the_others(run_card, tmp_path, monkeypatch):
     assert run_card(own) == ["elmo.mix=1"]
     assert jobs == ["archive", "report"] * 2
     assert run_card([*own, "elmo.mix=uniform"]) == ["elmo.mix=uniform"]
+    assert "smoke" not in caplog.text
+    assert run_card([*own, "elmo.mix=uniform", "trainer=smoke"]) == ["trainer=smoke"]
+    assert "shared, but of smoke runs of 2 batches, whose scores mean nothing" in caplog.text
     (tmp_path / "shared" / "mine.txt").touch()
     with pytest.raises(ValueError, match=r"contains mine.txt, which job=card did"):
         run_card(own)

@@ -41,6 +41,12 @@ def test_standard_output_is_json_alone(tmp_path):
     assert json.loads(done.stdout)["f1"] == 1, done.stderr
 
 
+def test_nothing_found_is_said_beside_the_zeros(tmp_path, caplog):
+    figures = scored(*files(tmp_path, "a B-PER\nb O\n", "a B-PER O\nb O O\n"))
+    assert figures["f1"] == 0
+    assert "no entity is predicted on gold, which has 1" in caplog.text
+
+
 EMPTY = {
     "ner": "-DOCSTART- O\n",
     "srl": "#begin document (nw/a); part 000\n#end document\n",

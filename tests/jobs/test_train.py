@@ -230,6 +230,24 @@ def test_test_examples_in_training_and_in_the_text_of_the_encoder(tiny, tmp_path
     assert identity_of(cfg, {}) == identity_of(tiny(*files, "encoder=none", "fit.max_epochs=1"), {})
 
 
+def test_a_run_says_what_makes_its_scores_mean_nothing(tiny, tmp_path, caplog):
+    """In the log and in the result, as an evaluation of it does."""
+    none = b"it O\nrains O\n\nAnn O\nsleeps O\n"
+    cfg = tiny(*corpus(tmp_path, train=none, dev=none, test=none), "fit.max_epochs=1")
+    with caplog.at_level(logging.INFO):
+        train(cfg)
+    run = read_run(Path(cfg.run_dir, "result.json"))
+    assert run.examples == {"train": 2, "dev": 2, "test": 2}
+    assert [*run.cautions] == ["train", "dev", "test"]
+    assert run.cautions["train"].startswith("training has no entity: there is nothing to learn")
+    assert all(said in caplog.text for said in run.cautions.values())
+    some = none.replace(b"Ann O", b"Ann B-PER")
+    cfg = tiny(*corpus(tmp_path, train=some, dev=some, test=some), "fit.max_epochs=1")
+    train(cfg)
+    cautions = read_run(Path(cfg.run_dir, "result.json")).cautions
+    assert {*cautions} <= {"dev/predicted", "test/predicted"}
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_devices_that_are_not_there(tiny, monkeypatch):
     """It says so before the biLM reads a sentence."""

@@ -234,8 +234,8 @@ def test_a_document_has_what_tells_most():
     alone = Report([], ["encoder.name"], None, "dev", None, [cell((), ("a",), [0.5])], [])
     chosen = [telling(each) for each in (layered(), swept(), alone)]
     assert [plot and plot.title for plot in chosen] == [
-        "Test F1 by the layer that is read, every run a dot.",
-        "Test F1 by share of the training set, every run a dot.",
+        "ner: test F1 by the layer that is read, every run a dot.",
+        "ner: test F1 by share of the training set, every run a dot.",
         None,
     ]
     text = picture([compared(title="First"), compared(title="Second & last"), alone], "svg")

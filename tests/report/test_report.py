@@ -10,6 +10,8 @@ from rich.console import Console
 
 from elmo_bench.report import Tables, as_list, corrected, report, show
 from elmo_bench.report.grids import tables
+from elmo_bench.report.page import as_page
+from elmo_bench.report.plots import comparison
 from elmo_bench.report.published import paper_corpus, published, stands_in
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
@@ -567,15 +569,44 @@ def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
 def test_figures_and_examples_are_said(compared, tmp_path):
     """By task and corpus, if there are several."""
     grid = tables(compared)["differences"]
-    assert grid.title.startswith("ner, test F1, percent: mean ± standard deviation (runs)")
+    assert grid.title.startswith(
+        "ner (conll2003), test F1, percent: mean ± standard deviation (runs)"
+    )
     assert "Test examples: 100." in grid.caption
-    about = {"task_name": "srl", "task_monitor_title": "argument F1"}
-    result(tmp_path / "other", 1.0, 1, np.ones(30), **about)
+    about = {"task_name": "srl", "task_monitor_title": "argument F1", "task_title": "roles"}
+    more = {"examples": {"train": 900, "test": 30}}
+    result(tmp_path / "other", 1.0, 1, np.ones(30), more=more, **about)
     for rows, columns in ((["encoder", "elmo.mix"], ["task"]), (["task"], ["encoder", "elmo.mix"])):
         grid = tables(report(collect([tmp_path]), rows, columns))["means"]
         assert grid.title.startswith("Test scores, percent")
-        assert "Scores: ner F1; srl argument F1." in grid.caption
-        assert "Test examples: conll2003 100; ontonotes5 30." in grid.caption
+        assert "Scores: ner F1; roles argument F1." in grid.caption
+        assert (
+            "Test examples: conll2003 100; ontonotes5 30. Training examples: 900." in grid.caption
+        )
+
+
+def test_the_only_corpus_stands_in_every_title(tmp_path):
+    """Of a table, of a figure, of LaTeX and of the page; where a row names it, it does not."""
+    for seed, size in ((1, 900), (2, 1900)):
+        for mix in ("all", "top"):
+            more = {"examples": {"train": size}, "parameters": {"trainable": 1, "frozen": 2}}
+            about = {"task_title": "text classes", "data_name": "agnews", "elmo_mix": mix}
+            right = np.arange(10) < 5 + seed
+            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, more=more, **about)
+    runs = collect([tmp_path])
+    found = report(runs, None, ["elmo.mix"], baseline=("top",))
+    grid = tables(found)["differences"]
+    assert grid.title.startswith("Text classes (agnews), test F1, percent")
+    assert "Training examples: 900 to 1,900." in grid.caption
+    assert r"\caption{Text classes (agnews), test F1" in latex([found])
+    plot = comparison(found)
+    assert plot
+    assert plot.title.startswith("Text classes (agnews): test F1, every run a dot")
+    page = as_page([found])
+    assert "<h1>Text classes (agnews): layers</h1>" in page
+    assert "1,900" in page
+    named = report(runs, ["data.name"], ["elmo.mix"])
+    assert tables(named)["means"].title.startswith("agnews, test F1")
 
 
 def test_what_else_differs_between_the_columns_is_said(tmp_path):

@@ -10,7 +10,6 @@ import torch.distributed as dist
 
 from elmo_bench.training.batches import LengthBatches
 from elmo_bench.training.data import TaskData
-from elmo_bench.training.log import tell_of_zeros
 
 
 @dataclass(frozen=True)
@@ -210,12 +209,3 @@ def test_a_split_without_examples():
     for split in ("train", "test"):
         with pytest.raises(ValueError, match=f"^{split}: the {split} file has no examples"):
             data(splits() | {split: []}, overfit=2)
-
-
-@pytest.mark.parametrize(("known", "level"), [("ab", "INFO"), ("a", "WARNING"), ("abc", None)])
-def test_words_without_a_static_vector(caplog, known, level):
-    caplog.set_level("INFO")
-    tell_of_zeros(known.__contains__, ["aabbcc"] * 3)
-    told = [(each.levelname, each.getMessage()) for each in caplog.records]
-    lacking = {"INFO": "6 of 18 words, such as 'c'", "WARNING": "12 of 18 words, such as 'b', 'c'"}
-    assert told == ([(level, f"the encoder returns zeros for {lacking[level]}")] if level else [])

@@ -9,7 +9,7 @@ of a batch in reading order, D biLM (all directions), P one direction, Z cell.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,8 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.text import Sentences
-from elmo_bench.text.chars import WIDTH, char_ids, word_frame
+from elmo_bench.text.chars import WIDTH, char_ids, is_cut, word_frame
 
+from ..contract import Misread
 from ..encode import Chosen
 from .char_cnn import CharCnn, WordCache
 from .options import Options
@@ -112,6 +113,11 @@ class BiLm(nn.Module):
     def prepare(self, sentences: Sentences) -> Chars:
         """Convert a batch of sentences to character ids."""
         return Chars(char_ids(sentences))
+
+    def misread(self, words: Collection[str]) -> Misread:
+        """Return the words that are longer than a frame of characters."""
+        cut = [word for word in words if is_cut(word)]
+        return Misread(f"only the first {WIDTH - 2} bytes are read of", cut)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Return the parameters of each LSTM layer, top layer first, then the token layer's."""

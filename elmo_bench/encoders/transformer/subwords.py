@@ -19,6 +19,7 @@ from elmo_bench.text.joined import BREAK, SUMMARY
 
 BEFORE, AFTER = "\ufdd0before", "\ufdd0after"  # the special tokens at the ends of a sequence
 MARKS = BEFORE, SUMMARY, BREAK, AFTER  # are the first entries, in this order
+TEXT = 1000  # words that are tokenised as one text, to see what is known of them
 SPACES = ("▁", "Ġ", " ")  # pieces that are only a space
 
 
@@ -55,6 +56,18 @@ class Subwords:
         own = self._words([[words[k] for k in part] for part in parts])
         own = own._replace(starts=own.starts + len(self._marks.ids))
         return numbers, Entries(*map(np.concatenate, zip(self._marks, own, strict=True)))
+
+    def known(self, words: Sequence[str]) -> list[bool]:
+        """Return of each word whether one of its pieces is neither unknown nor only a space.
+
+        Words of bytes are all known; one without characters has no piece.
+        """
+        unread = [*self._spaces, self.tokenizer.unk_token_id]
+        entries = self._words([words[k : k + TEXT] for k in range(0, len(words), TEXT)])
+        owner = np.repeat(np.arange(len(words)), entries.counts)
+        is_read = ~np.isin(entries.ids, [number for number in unread if number is not None])
+        read = np.bincount(owner[is_read], minlength=len(words))
+        return (read > 0).tolist()
 
     def _words(self, texts: Sequence[Sequence[str]]) -> Entries:
         """Return an entry for each word of these texts."""

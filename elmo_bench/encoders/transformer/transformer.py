@@ -10,7 +10,7 @@ model reads at once, S subwords ("pieces") of a window with its special tokens.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from elmo_bench.files import Count, one_of
 from elmo_bench.text import Sentences
 
+from ..contract import Misread
 from ..encode import Chosen, batches
 from .windows import Pieces, Windows, special_tokens
 
@@ -182,6 +183,12 @@ class Transformer(nn.Module):
     def prepare(self, sentences: Sentences) -> Pieces:
         """Return the subwords of a batch, in the windows that the model will read."""
         return self.windows.split(sentences)
+
+    def misread(self, words: Collection[str]) -> Misread:
+        """Return the words of which the tokenizer knows no piece."""
+        known = self.windows.subwords.known([*words])
+        unknown = [word for word, is_known in zip(words, known, strict=True) if not is_known]
+        return Misread("the tokenizer knows no piece of", unknown)
 
     def forward(self, inputs: Pieces, layers: Chosen = None) -> Float[Tensor, "L B T D"]:
         """Return the requested layers, in that order, or all of them, in the model's dtype."""

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from ..comparison import Comparison
-from ..grids import labels_of, titled
+from ..grids import headed, labels_of
 from ..significance import LEVEL
 from ..table import Cell, Key, Report, comparisons_of
 from . import style
@@ -30,7 +30,7 @@ def comparison(report: Report) -> style.Plot | None:
     lines = max(style.short(title).count("\n") + 1 for title in titles.values())
     height = style.LINE * (lines * sum(map(len, rows.values())) + 3 * len(rows) + 5)
     shown = f"{style.figure_title(report, report.cells)}, every run a dot"
-    what = titled(report.title, shown + ", and the differences" * tested + ".")
+    what = headed(report, shown + ", and the differences" * tested + ".")
     reading = READING.format(titles[report.baseline or ()], LEVEL) if tested else RUNS
     return style.Plot(what, reading, height, lambda part: _draw(part, report, rows, 1 + tested))
 

@@ -14,7 +14,7 @@ from elmo_bench.runs import MIX, NOTHING, Key
 from .. import names
 from ..aggregate import after_epochs
 from ..depth import larger
-from ..grids import labels_of, titled
+from ..grids import headed, labels_of
 from ..table import Cell, Report, order
 from . import style
 
@@ -66,7 +66,7 @@ def curve(report: Report, quantity: str) -> style.Plot | None:
         panels[titles[row], figure] = [*chain.from_iterable(lines)]
     axis, ticks, reading = _axis(quantity, places)
     shown = f"{style.figure_title(report, report.cells)} {QUANTITIES[quantity][1]}"
-    return _plot(titled(report.title, shown), reading, panels, axis, ticks)
+    return _plot(headed(report, shown), reading, panels, axis, ticks)
 
 
 def _by_value(report: Report, quantity: str) -> dict[Key, dict[Key, Cells]]:
@@ -142,7 +142,7 @@ def learning(report: Report) -> style.Plot | None:
             if points:
                 panels[key].append(Line(labels[column], looks[column], points))
     shown = f"{style.figure_title(report, report.cells, 'dev')} after each epoch"
-    return _plot(titled(report.title, shown), READING, panels, "epoch", []) if panels else None
+    return _plot(headed(report, shown), READING, panels, "epoch", []) if panels else None
 
 
 def _plot(title: str, reading: str, panels: Panels, axis: str, ticks: list[str]) -> style.Plot:

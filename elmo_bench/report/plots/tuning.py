@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import NullLocator
 
-from ..grids import labels_of, titled
+from ..grids import headed, labels_of
 from ..names import metric_title
 from ..table import Key, Report
 from ..tuning import TOP, Curve, Side, budgets, sides
@@ -28,7 +28,7 @@ def tuning(report: Report) -> style.Plot | None:
     if not (by_row := sides(report)):
         return None
     base, height = labels_of(report).base, HEIGHT * len(by_row) + style.LINE * 2
-    what = titled(report.title, f"tuning curves, and the gain by the number of draws of {base}.")
+    what = headed(report, f"tuning curves, and the gain by the number of draws of {base}.")
     return style.Plot(what, READING.format(base), height, lambda part: _draw(part, report))
 
 

@@ -1,0 +1,156 @@
+"""Sentences on data and predictions whose scores do not mean what they seem to: nothing to learn,
+nothing found, one answer for all, words that an encoder cannot read.
+
+A run logs them; its result has the warnings among them by what they are about (`Run.cautions`), so
+that a report can say them, too. What a side has is counted by the metric's `tally`; a metric
+without one, such as that of a user's task, has no sentences on labels.
+"""
+
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from elmo_bench.encoders import Misread
+from elmo_bench.encoders.static import LACKING
+from elmo_bench.files import counted_noun, listed
+from elmo_bench.runs import FEW_CLUSTERS
+from elmo_bench.text import forms
+from elmo_bench.text.vocab import Case
+
+from .data import Example
+from .outputs import clusters
+
+log = logging.getLogger(__name__)
+NAMED = 3  # words or labels that a sentence names
+NOTHING = "there is nothing to learn: is the right column read?"
+UNDEFINED = "no correlation is defined, and 0.00 stands for it"
+
+
+class Caution(NamedTuple):
+    """A sentence, and what it is about: `train`, `test`, `test/predicted`, `encoder`, ..."""
+
+    about: str
+    text: str
+    level: int = logging.WARNING  # only warnings are kept in a result
+
+
+def tell(cautions: Iterable[Caution]) -> dict[str, str]:
+    """Log each sentence; return the warnings, by what they are about."""
+    warnings = {}
+    for caution in cautions:
+        log.log(caution.level, "%s", caution.text)
+        if caution.level == logging.WARNING:
+            warnings[caution.about] = caution.text
+    return warnings
+
+
+def of_examples(metric: Any, examples: Mapping[str, Sequence[Example]]) -> Iterator[Caution]:
+    """Yield sentences on what is right in each split, and on the clusters of the last one, on which
+    a report compares runs.
+    """
+    for split, part in examples.items():
+        if hasattr(metric, "tally"):
+            gold = metric.tally([example.gold for example in part])
+            yield from _of_gold(split, gold, sought(metric, part), getattr(metric, "labels", ()))
+    split, part = [*examples.items()][-1]
+    numbers, unit = clusters(part)
+    if split != "train" and (count := len({*numbers})) < FEW_CLUSTERS:
+        said = f"{split} has {counted_noun(count, unit)} only: intervals and p rest on so few"
+        yield Caution(split, said, logging.INFO)
+
+
+def _of_gold(split: str, gold: Counter, noun: str, labels: Iterable[str]) -> Iterator[Caution]:
+    """Yield a sentence on what is right in a split, if scores cannot mean much."""
+    where = "training" if split == "train" else split
+    only = next(iter(gold)) if len(gold) == 1 else None
+    said = []
+    if noun:
+        if not gold:
+            why = NOTHING if split == "train" else "its F1 is 0.00, whatever a model predicts"
+            said = [f"{where} has no {noun}: {why}"]
+    elif isinstance(only, float):
+        why = NOTHING if split == "train" else UNDEFINED
+        said = [f"the right number is {only:g} in all examples of {where}: {why}"]
+    elif only is not None:
+        why = NOTHING if split == "train" else f"whoever always says {only} is always right"
+        said = [f"{where} has only the label {only}: {why}"]
+    if split != "train" and gold and (missing := sorted({*labels} - {*gold})):
+        said.append(
+            f"{where} has no example of {_named(missing)}: scores of such a label are 0.00 for "
+            "want of examples, and means over labels leave it out"
+        )
+    if said:
+        yield Caution(split, "; ".join(said))
+
+
+def of_predictions(
+    metric: Any, split: str, examples: Sequence[Example], predictions: Sequence[Any]
+) -> Iterator[Caution]:
+    """Yield a sentence if a model says the same of all examples of a split, or finds nothing."""
+    if not hasattr(metric, "tally"):
+        return
+    gold, predicted = metric.tally([each.gold for each in examples]), metric.tally(predictions)
+    about = f"{split}/predicted"
+    if noun := sought(metric, examples):
+        if gold and not predicted:
+            said = f"no {noun} is predicted on {split}, which has {gold.total():,}"
+            yield Caution(about, said)
+        return
+    if len(predicted) != 1 or gold.total() < 2 or predicted.keys() == gold.keys():
+        return
+    (only,) = predicted
+    if isinstance(only, float):
+        said = f"{only:g} is predicted for all examples of {split}: {UNDEFINED}"
+    else:
+        (most, count), *_ = gold.most_common(1)
+        other = "" if most == only else f", {most},"
+        share = 100 * count / gold.total()
+        said = (
+            f"always {only} is predicted on {split}; the most frequent label there{other} "
+            f"has {share:.1f} %"
+        )
+    yield Caution(about, said)
+
+
+def sought(metric: Any, examples: Sequence[Example]) -> str:
+    """Return what one of the things is called that a task finds in texts, which may have none; ""
+    for a task in which every example or word has a label or a number.
+    """
+    noun = getattr(metric, "sought", "")
+    return getattr(examples[0], "sought", noun) if noun else ""
+
+
+def of_encoder(name: str, encoder: Any, words: Counter[str]) -> Iterator[Caution]:
+    """Yield a sentence on the words that an encoder cannot read, if it can tell."""
+    if hasattr(encoder, "misread"):
+        misread = encoder.misread([*words])
+        if misread.words:
+            yield _of_words("encoder", f"encoder={name}", misread, words)
+
+
+def of_vectors(vectors: Mapping[str, Any], lowercase: Case, words: Counter[str]) -> Caution:
+    """Return a sentence on the words that have none of the pretrained vectors."""
+    lacking = [w for w in words if not any(form in vectors for form in forms(w, lowercase))]
+    misread = Misread("no vector for", lacking, LACKING)
+    return _of_words("vocab.vectors", "vocab.vectors", misread, words)
+
+
+def _of_words(about: str, owner: str, misread: Misread, words: Counter[str]) -> Caution:
+    """Return a sentence on words; it is a warning if they are too large a share."""
+    number, total = len(misread.words), len(words)
+    some = heapq.nlargest(NAMED, misread.words, key=lambda word: words[word])
+    examples = f", such as {', '.join(map(repr, some))}" if some else ""
+    share = number / max(total, 1)
+    return Caution(
+        about,
+        f"{owner}: {misread.what} {number:,} of {total:,} word types of the corpus "
+        f"({100 * share:.1f} %){examples}",
+        logging.WARNING if share >= misread.most else logging.INFO,
+    )
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = [f"{len(labels) - NAMED:,} more"] if len(labels) > NAMED else []
+    return listed([f"label {labels[0]}", *labels[1:NAMED], *more], "and" if more else "or")

@@ -1,0 +1,77 @@
+"""Notes on scores that do not mean what they seem to."""
+
+import pytest
+
+from elmo_bench.report.build import build_tables
+from tests.conftest import COSTS
+from tests.report.made import write_run
+
+LATE = "no entity is predicted on test, which has 7"
+EARLY = "no entity is predicted on dev, which has 9"
+UNREAD = "encoder=mini: the tokenizer knows no piece of 3 of 4 word types"
+SETTINGS = {
+    "where": None,
+    "rows": None,
+    "columns": "encoder",
+    "baseline": None,
+    "split": None,
+    "metric": None,
+    "paper": None,
+    "tables": None,
+    "cache_dir": "",
+}
+
+
+def run(folder, encoder, seed, f1=0.5, corpus="wikigold", trainer=None, **more):
+    config = {"encoder": {"name": encoder}, "data": {"name": corpus}, "seed": seed}
+    config |= {"trainer": trainer or {}}
+    write_run(folder / f"{corpus}{encoder}{seed}", {"test/f1": f1, "dev/f1": f1}, config, **COSTS | more)  # fmt: skip
+
+
+def notes(folder, **settings):
+    tables = build_tables(SETTINGS | {"runs": str(folder)} | settings)
+    return [note for table in tables for note in table.notes]
+
+
+def test_a_fact_is_said_once_of_a_side_and_once_of_all(tmp_path):
+    for seed in (1, 2):
+        run(tmp_path, "none", seed, cautions={"test": "test has no entity"})
+        warnings = {"test": "test has no entity", "encoder": UNREAD, "dev/predicted": EARLY}
+        run(tmp_path, "mini", seed, cautions=warnings)
+    assert notes(tmp_path) == ["ner (wikigold): test has no entity", f"ner, mini: {UNREAD}"]
+    assert notes(tmp_path, split="dev") == [f"ner, mini: {UNREAD}", f"ner, mini: {EARLY}"]
+
+
+def test_some_runs_of_a_side(tmp_path):
+    run(tmp_path, "mini", 1, cautions={"test/predicted": LATE})
+    run(tmp_path, "mini", 2)
+    run(tmp_path, "mini", 3, cautions={"test/predicted": "no entity is predicted, either"})
+    run(tmp_path, "none", 1)
+    assert notes(tmp_path) == [f"ner, mini: {LATE} (so or alike in 2 of 3 runs)"]
+
+
+def test_all_scores_are_nothing(tmp_path):
+    for encoder in ("none", "mini"):
+        run(tmp_path, encoder, 1, 0.0, cautions={"test/predicted": LATE})
+        run(tmp_path, encoder, 1, 0.5, "wnut17")
+    zeros = "ner (wikigold): every score is 0.00, so nothing is compared"
+    assert notes(tmp_path) == [f"ner (wikigold): {LATE}", zeros]
+
+
+def test_smoke_runs(tmp_path):
+    run(tmp_path, "none", 1)
+    run(tmp_path, "mini", 1, trainer={"limit_train_batches": 2})
+    said = "ner, mini: smoke runs (trainer.limit_train_batches=2), whose scores mean nothing"
+    assert said in notes(tmp_path)
+    run(tmp_path, "none", 1, trainer={"limit_train_batches": 2})
+    said = "ner (wikigold): smoke runs (trainer.limit_train_batches=2), whose scores mean nothing"
+    assert said in notes(tmp_path)
+    run(tmp_path, "mini", 1, trainer={"limit_train_batches": 0.5})
+    assert not any(note.startswith("ner, mini: smoke") for note in notes(tmp_path))
+
+
+@pytest.mark.parametrize("wrong", [["a"], {"test": 1}])
+def test_wrong_types_are_refused(tmp_path, wrong):
+    run(tmp_path, "mini", 1, cautions=wrong)
+    with pytest.raises(ValueError, match="not a result of elmo-bench: cautions"):
+        notes(tmp_path)
