@@ -1,7 +1,7 @@
-"""Do the archived runs agree with each other? Gains on dev and on test, one side in two series, and
-sides that share seeds.
+"""Do the archived runs agree with each other? Gains on dev and on test and in both series, one side
+in both series, and sides that share seeds.
 
-python results/agreement.py        # prints the tables of docs/validation.md
+python results/agreement.py        # prints the tables of results/both.md and docs/validation.md
 
 Axes: R and Q runs of two systems, C clusters of examples, S scores, M numbers.
 """
@@ -18,7 +18,7 @@ from jaxtyping import Float
 from refresh import table
 
 from elmo_bench.report import Grid, Report, markdown_table
-from elmo_bench.report.comparison import SPLITS, compared, examples_of, figure_of
+from elmo_bench.report.comparison import SPLITS, Comparison, compared, examples_of, figure_of
 from elmo_bench.report.grids import labels_of, p_value
 from elmo_bench.report.names import points
 from elmo_bench.report.significance import by_cluster, covariance, without_each
@@ -34,8 +34,28 @@ def main() -> None:
     titles = {name: corpus.title for name, corpus in corpora.items()}
     series = table(FOLDER / "series.yaml", "Gains")
     both = table(FOLDER / "both.yaml", "The same recipe in both series")
-    grids = [splits(series, titles), repeated(both, titles), shared_seeds(series)]
+    first = table(FOLDER / "tables.yaml", "Gains of wiki")
+    grids = [
+        replicated(first, series, titles),
+        splits(series, titles),
+        repeated(both, titles),
+        shared_seeds(series),
+    ]
     sys.stdout.write("\n\n".join(map(markdown_table, grids)) + "\n")
+
+
+def replicated(first: Report, second: Report, titles: Mapping[str, str]) -> Grid:
+    """Return a table of the gains that both series have, the largest first."""
+    again = {(_corpus(cell), cell.column): cell.comparison for cell, _ in _with_baseline(second)}
+    rows = []
+    for cell, _ in sorted(_with_baseline(first), key=lambda pair: -pair[0].comparison.difference):
+        other = again[_corpus(cell), cell.column]
+        low, high = cell.comparison.test.interval
+        is_within = "yes" if low <= other.difference <= high else "no"
+        shown = [_gain(comparison) for comparison in (cell.comparison, other)]
+        rows.append([titles[_corpus(cell)], *shown, is_within])
+    heads = ["corpus (task)", "first series", "second series", "within the first's interval"]
+    return Grid("Gains in both series, points (95 % interval)", heads, rows, 1)
 
 
 def splits(report: Report, titles: Mapping[str, str]) -> Grid:
@@ -46,7 +66,7 @@ def splits(report: Report, titles: Mapping[str, str]) -> Grid:
         moved, error = shift(*(_counts(cell.runs, base.runs, split) for split in SPLITS))
         ratios.append(moved / error)
         gains = [points(value, signed=True) for value in (dev, test, moved)]
-        side = [_title(cell, titles), labels_of(report).columns[cell.column]]
+        side = [titles[_corpus(cell)], labels_of(report).columns[cell.column]]
         rows.append([*side, *gains, points(error), f"{moved / error:+.1f}".replace("-", "−")])
     spread = math.sqrt(float(np.mean(np.square(ratios))))
     caption = f"Root mean square of the last column: {spread:.2f}."
@@ -93,14 +113,11 @@ def repeated(report: Report, titles: Mapping[str, str], last: int = 10) -> Grid:
         first = [run for run in cell.runs if run.seed <= last]
         second = [run for run in cell.runs if run.seed > last]
         comparison = compared(second, first, None, report.split)
-        test = comparison.test
         figures = [_score(runs, report.split) for runs in (first, second)]
-        interval = " to ".join(points(end, signed=True) for end in test.interval)
-        difference = points(comparison.difference, signed=True)
-        side = [_title(cell, titles), labels_of(report).columns[cell.column]]
-        rows.append([*side, *figures, difference, interval, p_value(test.p)])
-    heads = ["corpus (task)", "encoder", "first series", "second series", "difference"]
-    return Grid("One side in both series", [*heads, "95 % interval", "p"], rows, 2)
+        side = [titles[_corpus(cell)], labels_of(report).columns[cell.column]]
+        rows.append([*side, *figures, _gain(comparison), p_value(comparison.test.p)])
+    heads = ["corpus (task)", "encoder", "first series", "second series"]
+    return Grid("One side in both series", [*heads, "difference (95 % interval)", "p"], rows, 2)
 
 
 def shared_seeds(report: Report) -> Grid:
@@ -147,9 +164,13 @@ def _score(runs: Sequence[Run], split: str) -> str:
     return f"{figures.mean():.2f} ± {figures.std(ddof=1):.2f} ({len(runs)}, {devices})"
 
 
-def _title(cell: Cell, titles: Mapping[str, str]) -> str:
-    name = str(cell.runs[0].settings["data.name"])
-    return titles.get(name, name)
+def _gain(comparison: Comparison) -> str:
+    low, high = (points(end, signed=True) for end in comparison.test.interval)
+    return f"{points(comparison.difference, signed=True)} ({low} to {high})"
+
+
+def _corpus(cell: Cell) -> str:
+    return str(cell.runs[0].settings["data.name"])
 
 
 if __name__ == "__main__":
