@@ -86,6 +86,6 @@ def grid(report: Report, corpora: Corpora) -> Grid:
         )
     heads = ["corpus (task)", *["encoder"] * several, "training examples (share)", labels.base]
     heads += ["published", "gain (95 % interval)", "p (Holm)", "runs", "settings"]
-    sources = "; ".join(f"{corpus.title.split(' (')[0]}: {corpus.source}" for corpus, _ in found)
+    sources = "; ".join(f"{corpus.title}: {corpus.source}" for corpus, _ in found)
     shown = titled(report.title, f"test scores, percent, and gains over {labels.base}, points")
     return Grid(shown, heads, rows, 2 + several, f"Published: {sources}.")

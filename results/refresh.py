@@ -37,7 +37,7 @@ KINDS = (*SHOWN, "depth", "tuning", "paper", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
 OF_A_BLOCK = ("show", "command", "corpora")  # keys of a table that job=report lacks
 # Settings of the repository's own documents.
-EVERY = ("tables.yaml", "bert.yaml", "series.yaml", "tuning.yaml")
+EVERY = ("tables.yaml", "bert.yaml", "series.yaml", "both.yaml", "tuning.yaml")
 
 
 class Settings(Table):
@@ -104,6 +104,13 @@ def refresh(given: Sequence[Mapping[str, Any]], output: Sequence[str], *, check:
         for path, text in new.items():
             write_text(path, text)
     write_files(outputs, every, "", several[0]["title"])
+
+
+def table(path: Path, title: str) -> reports.Report:
+    """Return the first report of a table in a file of settings, for other scripts."""
+    given: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    built, _ = _built(_checked(given))
+    return built.by_title[title][0]
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
