@@ -21,7 +21,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from elmo_bench.config import build, inputs
+from elmo_bench.config import build
+from elmo_bench.config.targets import instantiate
 
 from .timing import CONF
 
@@ -182,7 +183,7 @@ def _trainer(cfg: DictConfig, callbacks: list[pl.Callback]) -> pl.Trainer:
     logger = pl.loggers.CSVLogger(cfg.run_dir)
     short = {"max_steps": STEPS, "limit_val_batches": 0, "enable_checkpointing": False}
     quiet = {"enable_progress_bar": False, "enable_model_summary": False}
-    return inputs.instantiate(
+    return instantiate(
         cfg.trainer,
         strategy=Device(),
         callbacks=callbacks,

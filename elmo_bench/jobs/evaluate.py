@@ -8,13 +8,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
-from elmo_bench.config.task_format import reader, task_format
+from elmo_bench.config.task_format import other_scores, reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import begin, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import is_first
-from elmo_bench.training.outputs import device_name, write_counts, write_predictions
+from elmo_bench.training.outputs import device_name, scored, write_counts, write_predictions
 
 TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of training
 
@@ -39,6 +39,8 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     figures = trainer.test(module, data, verbose=False)[0].items()
     ended = time.perf_counter()
     metrics = {f"{cfg.split}/{name.removeprefix('test/')}": value for name, value in figures}
+    others = other_scores(cfg, *scored(data.examples["test"], module))
+    metrics |= {f"{cfg.split}/{name}": value for name, value in others.items()}
     if trainer.is_global_zero:
         folder, examples = Path(cfg.run_dir), data.examples["test"]
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import adaptation, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
-from elmo_bench.config.task_format import task_format
+from elmo_bench.config.task_format import other_scores, task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
@@ -32,6 +32,7 @@ from elmo_bench.training.module import LossError
 from elmo_bench.training.outputs import (
     count_parameters,
     device_name,
+    scored,
     write_counts,
     write_predictions,
 )
@@ -176,6 +177,8 @@ def _measure(cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts) -> dict[s
         else:
             figures = trainer.test(module, data, verbose=False)[0]  # the same weights
         metrics |= {k: float(v) for k, v in figures.items() if k.startswith(("dev/", "test/"))}
+        others = other_scores(cfg, *scored(data.examples[split], module))
+        metrics |= {f"{split}/{name}": value for name, value in others.items()}
         if trainer.is_global_zero:
             folder, examples = Path(cfg.run_dir), data.examples[split]
             write_counts(folder / "counts" / f"{split}.npz", examples, module)

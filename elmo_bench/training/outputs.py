@@ -26,7 +26,7 @@ def write_predictions(
     """Write the module's last predictions in the order of the input file; `write` is the task's."""
     path.parent.mkdir(exist_ok=True)
     with atomic(path) as part:
-        write(*_measured(examples, module), part)
+        write(*scored(examples, module), part)
 
 
 def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) -> None:
@@ -40,7 +40,7 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
     metric = module.metrics["test"]
     if not hasattr(metric, "by_example"):
         return
-    examples, predictions = _measured(examples, module)
+    examples, predictions = scored(examples, module)
     counts = metric.by_example(predictions, [example.gold for example in examples])
     arrays = {name: values.numpy() for name, values in counts.items()}
     contents = [number_of(texts_of(example)) for example in examples]
@@ -52,7 +52,7 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
         np.savez_compressed(part, **arrays)
 
 
-def _measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
+def scored(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
     """Return the last predicted examples (all, except with trainer=smoke) and the predictions."""
     numbers = sorted(module.predictions)
     predictions = [module.predictions[number] for number in numbers]
