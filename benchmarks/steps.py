@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from elmo_bench.config import build
+from elmo_bench.config.hydra_private import OF_VERSION
 from elmo_bench.config.targets import instantiate
 
 from .timing import CONF
@@ -162,7 +163,7 @@ def needless_bytes() -> int:
 def last_step(task: str, scratch: Path, *settings: str) -> Step:
     """Train a task on the generated corpus from a store for a few steps; the last step's counts."""
     small = ["encoder=mini", "data.size=20", "fit.batch_size=2", *SETTINGS.get(task, [])]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **OF_VERSION):
         folders = [f"{key}={scratch}" for key in ("cache_dir", "run_dir")]
         cfg = compose("config", [f"task={task}", "trainer=cpu", *folders, *small, *settings])
     pl.seed_everything(cfg.seed, verbose=False)

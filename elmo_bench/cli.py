@@ -28,7 +28,7 @@ def main() -> None:
         sys.path.append(str(Path.cwd()))
     import hydra
 
-    from elmo_bench.config import advice, targets
+    from elmo_bench.config import advice, hydra_private, targets
 
     jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
     if {"--help", "-h"} & {*arguments}:
@@ -43,8 +43,8 @@ def main() -> None:
         for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
             sys.argv.remove(option)
             sys.argv.insert(1, option)
-        where = {"config_path": str(CONF), "config_name": "config"}
-        hydra.main(version_base="1.3", **where, **targets.OF_LOGGING)(run)()
+        how = {**hydra_private.OF_VERSION, **targets.OF_LOGGING}
+        hydra.main(config_path=str(CONF), config_name="config", **how)(run)()
 
 
 def run(cfg: Any) -> object:

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
 from elmo_bench.config.check import check, expand_home
-from elmo_bench.config.hydra_private import singletons
+from elmo_bench.config.hydra_private import OF_VERSION, singletons
 from elmo_bench.config.inputs import as_run, earlier_run, quoted
 from elmo_bench.files import write_json, write_text
 from elmo_bench.report import SETTINGS, Tables, as_list, build_tables
@@ -202,7 +202,7 @@ def _command(settings: Sequence[str], job: str = "") -> Iterator[DictConfig]:
     instances = singletons()
     before = {kind: instances.pop(kind) for kind in GLOBALS if kind in instances}
     try:
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        with hydra.initialize_config_dir(str(CONF), **OF_VERSION):
             whole = hydra.compose("config", [*settings], return_hydra_config=True)
         check(whole)
         if job and whole.job.name != job:

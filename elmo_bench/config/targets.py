@@ -4,7 +4,6 @@ those that the command itself names, on its command line or in YAML that Hydra c
 A config in a file from elsewhere, such as a checkpoint, cannot add to them.
 """
 
-import inspect
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +12,12 @@ import hydra.utils
 from hydra.errors import InstantiationException
 from omegaconf import OmegaConf
 
+from .hydra_private import HAS_WHITELIST
+
 ALWAYS = (  # packages
     *("elmo_bench", "hydra_plugins", "tasks"),
     *("pytorch_lightning", "torch", "torchmetrics"),
 )
-# Hydra 1.4 has a whitelist of its own, which also sees what a name stands for and what is returned.
-HAS_WHITELIST = "_execution_whitelist_" in inspect.signature(hydra.utils.instantiate).parameters
 # For hydra.main: which classes may write the log.
 OF_LOGGING: dict[str, Any] = {}
 if HAS_WHITELIST:
