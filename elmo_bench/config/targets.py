@@ -14,9 +14,9 @@ from omegaconf import OmegaConf
 
 from .hydra_private import HAS_WHITELIST
 
-ALWAYS = (  # packages
+ALWAYS = (  # packages, and not all of torch: torch.hub.load runs code from an address
     *("elmo_bench", "hydra_plugins", "tasks"),
-    *("pytorch_lightning", "torch", "torchmetrics"),
+    *("pytorch_lightning", "torch.nn", "torch.optim", "torchmetrics"),
 )
 # For hydra.main: which classes may write the log.
 OF_LOGGING: dict[str, Any] = {}
@@ -31,7 +31,7 @@ def allow(config: Any) -> None:
 
     Those of Python's standard library stay refused: some of its functions run any command.
     """
-    _named.update(each for each in _targets(config) if not _is_of_python(each))
+    _named.update(each for each in _targets(config) if not (_is_always(each) or _is_python(each)))
 
 
 def instantiate(node: Any, **more: Any) -> Any:
@@ -40,7 +40,7 @@ def instantiate(node: Any, **more: Any) -> Any:
     Raises ValueError for a `_target_`, at any depth, that no config may call.
     """
     for target in _targets(node):
-        if _package(target) not in ALWAYS and target not in _named:
+        if not _is_always(target) and target not in _named:
             raise ValueError(
                 f"_target_={target}: a config may only call {', '.join(ALWAYS)}, and what the "
                 "command line or a YAML of --config-dir names, if it is not of Python's standard "
@@ -82,5 +82,9 @@ def _package(target: str) -> str:
     return target.partition(".")[0]
 
 
-def _is_of_python(target: str) -> bool:
+def _is_always(target: str) -> bool:
+    return target.startswith(tuple(f"{package}." for package in ALWAYS))
+
+
+def _is_python(target: str) -> bool:
     return _package(target) in sys.stdlib_module_names

@@ -1,6 +1,7 @@
 """Which classes and functions a config may call."""
 
 import pytest
+from hydra.errors import InstantiationException
 from omegaconf import OmegaConf
 
 from elmo_bench.config import targets
@@ -21,6 +22,7 @@ def _nothing_named(monkeypatch):
         {"_target_": "torch.nn.Sequential", "_args_": [{"_target_": "os.getcwd"}]},
         OmegaConf.create({"name": "os", "_target_": "${name}.getcwd"}),
         {"_target_": "torchvision.models.resnet18"},
+        {"_target_": "torch.hub.load", "repo_or_dir": "someone/repository", "model": "model"},
     ],
 )
 def test_what_nobody_named_is_refused(node):
@@ -56,6 +58,12 @@ def test_a_users_own(tmp_path, monkeypatch):
     assert instantiate(node)() == 1
     with pytest.raises(ValueError, match=r"_target_=own_code\.model\.Model"):  # named nowhere
         instantiate({"_target_": "own_code.model.Model"})
+
+
+def test_a_name_of_ours_for_something_of_pythons():
+    """Hydra sees what a name stands for."""
+    with pytest.raises(InstantiationException, match="system"):
+        instantiate({"_target_": "elmo_bench.cli.os.system", "_args_": ["exit 0"]})
 
 
 def test_never_pythons_own():
