@@ -7,7 +7,7 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 LARGE := /Downloading|Using cached/ && $$NF == "MB)" && substr($$(NF-1), 2) + 0 > 10
 
-.PHONY: demo paper results test lint audit wheel-check oldest reference docs links
+.PHONY: demo paper results test lint audit wheel-check oldest newest reference docs links
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## does ELMo help NER? Nine small runs on the sample corpus, side by side; given again it goes on where it stopped
@@ -69,6 +69,14 @@ oldest:  ## the fast tests with the oldest versions that pyproject.toml allows; 
 	build/oldest/bin/pip install -q uv
 	build/oldest/bin/uv pip install -q --python build/oldest --resolution lowest-direct -e '.[dev,tensorboard]'
 	build/oldest/bin/python -m pytest -n auto --dist loadgroup -m "not slow"
+
+# pip takes a candidate only of packages for which one is asked; OmegaConf's are those that Hydra's need.
+newest:  ## the fast tests with the newest versions, and candidates of Hydra's next one; TORCH=torch==2.14.1: another than the newest
+	rm -rf build/newest
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/pip install -q --upgrade --upgrade-strategy eager -e '.[dev,tensorboard]' 'hydra-core>=1.4.0rc1' 'omegaconf>=2.4.0rc1' $(TORCH)
+	build/newest/bin/pip list
+	build/newest/bin/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 INSTALL = $(BIN)/python -m pip install --progress-bar off -c constraints.txt -e $(1) | awk '$(LARGE) {print "  " $$(NF-2), $$(NF-1), $$NF; fflush()}'
 

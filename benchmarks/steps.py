@@ -21,7 +21,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from elmo_bench.config import build, inputs
+from elmo_bench.config import build
+from elmo_bench.config.hydra_private import OF_VERSION
+from elmo_bench.config.targets import instantiate
 
 from .timing import CONF
 
@@ -161,7 +163,7 @@ def needless_bytes() -> int:
 def last_step(task: str, scratch: Path, *settings: str) -> Step:
     """Train a task on the generated corpus from a store for a few steps; the last step's counts."""
     small = ["encoder=mini", "data.size=20", "fit.batch_size=2", *SETTINGS.get(task, [])]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **OF_VERSION):
         folders = [f"{key}={scratch}" for key in ("cache_dir", "run_dir")]
         cfg = compose("config", [f"task={task}", "trainer=cpu", *folders, *small, *settings])
     pl.seed_everything(cfg.seed, verbose=False)
@@ -182,7 +184,7 @@ def _trainer(cfg: DictConfig, callbacks: list[pl.Callback]) -> pl.Trainer:
     logger = pl.loggers.CSVLogger(cfg.run_dir)
     short = {"max_steps": STEPS, "limit_val_batches": 0, "enable_checkpointing": False}
     quiet = {"enable_progress_bar": False, "enable_model_summary": False}
-    return inputs.instantiate(
+    return instantiate(
         cfg.trainer,
         strategy=Device(),
         callbacks=callbacks,

@@ -18,6 +18,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from elmo_bench.config import build, hardware
+from elmo_bench.config.hydra_private import OF_VERSION
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, load_encoder
 from elmo_bench.encoders.bilm import BiLm
@@ -43,7 +44,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
         "data=wikigold" if wikigold else "data=sample",
         f"fit.batch_size={setting.batch_size}",
     ]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **OF_VERSION):
         cfg = compose(
             "config",
             [

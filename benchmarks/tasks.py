@@ -14,6 +14,7 @@ from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
 from elmo_bench.config import build, hardware
+from elmo_bench.config.hydra_private import OF_VERSION
 from elmo_bench.training.batches import Numbered
 from elmo_bench.training.module import TaskModule
 
@@ -40,7 +41,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
             f"run_dir={setting.scratch}",
         ]
         settings += [trainer, "fit.batch_size=4"] if setting.quick else [trainer]
-        with initialize_config_dir(str(CONF), version_base="1.3"):
+        with initialize_config_dir(str(CONF), **OF_VERSION):
             means = {
                 name: _trainer(compose("config", [*settings, *more]), steps)
                 for name, more in all_means.items()

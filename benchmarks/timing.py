@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from elmo_bench.config.targets import instantiate
 from elmo_bench.encoders.bilm import BiLm, Options
 
 CONF = Path(__file__).parents[1] / "conf"

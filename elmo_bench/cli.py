@@ -28,7 +28,7 @@ def main() -> None:
         sys.path.append(str(Path.cwd()))
     import hydra
 
-    from elmo_bench.config import advice
+    from elmo_bench.config import advice, hydra_private, targets
 
     jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
     if {"--help", "-h"} & {*arguments}:
@@ -43,18 +43,19 @@ def main() -> None:
         for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
             sys.argv.remove(option)
             sys.argv.insert(1, option)
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
+        how = {**hydra_private.OF_VERSION, **targets.OF_LOGGING}
+        hydra.main(config_path=str(CONF), config_name="config", **how)(run)()
 
 
 def run(cfg: Any) -> object:
     """Run a config's job; what a user can mend is said in a sentence, with more in error.txt."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
-    from hydra.utils import instantiate
 
     from elmo_bench.config.advice import MENDABLE
     from elmo_bench.config.check import expand_home
     from elmo_bench.config.settings import WITHOUT_A_MODEL
+    from elmo_bench.config.targets import instantiate
     from elmo_bench.runs import leaves_error
 
     if cfg.get("dry_run"):  # only in sweeps with another launcher than ours

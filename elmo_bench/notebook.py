@@ -15,7 +15,6 @@ from typing import Any
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.singleton import Singleton
 from hydra.core.utils import JobRuntime
 from hydra.types import RunMode
 from hydra.version import VersionBase
@@ -23,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
 from elmo_bench.config.check import check, expand_home
+from elmo_bench.config.hydra_private import OF_VERSION, singletons
 from elmo_bench.config.inputs import as_run, earlier_run, quoted
 from elmo_bench.files import write_json, write_text
 from elmo_bench.report import SETTINGS, Tables, as_list, build_tables
@@ -203,10 +203,10 @@ def _command(settings: Sequence[str], job: str = "") -> Iterator[DictConfig]:
 
     Raises ValueError for a wrong setting, and for another job than `job`, if it is given.
     """
-    instances = Singleton._instances
+    instances = singletons()
     before = {kind: instances.pop(kind) for kind in GLOBALS if kind in instances}
     try:
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        with hydra.initialize_config_dir(str(CONF), **OF_VERSION):
             whole = hydra.compose("config", [*settings], return_hydra_config=True)
         check(whole)
         if job and whole.job.name != job:

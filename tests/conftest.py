@@ -26,6 +26,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 import tasks
+from elmo_bench.config.hydra_private import OF_VERSION
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.sample import files as sample
 from tests.jobs.small import SMALL
@@ -49,7 +50,7 @@ COSTS = {  # what a run measures besides its scores
 
 def composed(*overrides: str, whole: bool = False) -> DictConfig:
     """The config of a command; with Hydra's own part if it is `whole`."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **OF_VERSION):
         return compose("config", [*overrides], return_hydra_config=whole)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from elmo_bench import encode
 from elmo_bench.config import encoders, inputs
+from elmo_bench.config.targets import allow
 from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.bilm import save
 from elmo_bench.jobs.embed import embed
@@ -33,7 +34,9 @@ def composed(documented, new_run, monkeypatch):
     def build_config(*overrides):
         values = dict(override.split("=", 1) for override in overrides)
         monkeypatch.setattr(inputs, "overridden", lambda _: values)
-        return new_run(f"hydra.searchpath=[file://{documented}]", *overrides)
+        cfg = new_run(f"hydra.searchpath=[file://{documented}]", *overrides)
+        allow(cfg)  # as the check of a command does
+        return cfg
 
     return build_config
 

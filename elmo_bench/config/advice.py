@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from subprocess import CalledProcessError
 from typing import Any
 
-from hydra._internal import hydra as hydras_own
-from hydra._internal import utils
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import CompactHydraException, OverrideParseException
 from hydra.types import RunMode
@@ -19,6 +17,8 @@ from omegaconf import OmegaConf
 from elmo_bench import COMMAND, CONF
 from elmo_bench.files import listed
 from elmo_bench.runs import below, leaves
+
+from .hydra_private import REPORTERS, get_args_parser
 
 # What a person can mend; any other exception is a defect, with a traceback.
 MENDABLE = (
@@ -45,7 +45,7 @@ def before(arguments: Sequence[str]) -> list[str]:
         group, _, chosen = each.lstrip("+").partition("=")
         if "null" in chosen.split(",") and group and (CONF / group).is_dir():
             wrong.append(f"{each}: in place of null, a group without an option has []: {group}=[]")
-    options = [*utils.get_args_parser()._option_string_actions, "--dry-run", "--download-only"]
+    options = [*get_args_parser()._option_string_actions, "--dry-run", "--download-only"]
     given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
     return wrong + [
         f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
@@ -106,8 +106,8 @@ def _settings(text: str) -> dict[str, str]:
 
 def explain_errors() -> None:
     """Have Hydra end with our message, in a few lines, where a person can mend an error."""
-    for module in (utils, hydras_own):
-        module.run_and_report = _reported  # type: ignore[assignment, attr-defined]
+    for module in REPORTERS:
+        module.run_and_report = _reported  # type: ignore[attr-defined]
 
 
 def _reported(work: Any) -> Any:

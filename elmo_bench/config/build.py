@@ -22,7 +22,8 @@ from elmo_bench.training.optim import FineTuning
 
 from . import hardware, inputs
 from .encoders import encoder_or_none, is_pretrained
-from .inputs import instantiate, read_word_vectors
+from .inputs import read_word_vectors
+from .targets import instantiate
 from .task_format import reader, task_format
 from .types import arguments
 

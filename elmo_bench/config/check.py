@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from hydra._internal.utils import _locate
 from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -31,8 +30,10 @@ from elmo_bench.runs import (
 from elmo_bench.training import wandb_logger
 
 from .advice import MENDABLE, unknown_key, unknown_option
+from .hydra_private import locate
 from .inputs import SPLITS, choices, composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
+from .targets import allow
 from .types import arguments, misfits, shown
 
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
@@ -134,6 +135,7 @@ def faults(cfg: DictConfig) -> list[str]:
         raw, resolved = _plain(cfg, has_task="checkpoint" not in cfg)
     except OmegaConfBaseException as error:
         return [*wrong, f"{error.full_key}: {str(error).partition(chr(10))[0]}"]
+    allow(resolved)
     job, given = str(OmegaConf.select(cfg, "job.name")), overridden(cfg)
     section = JOBS.get(job, Run)
     missing = [key for key, value in leaves(raw) if value == MISSING and key in keys(section)]
@@ -413,7 +415,7 @@ def _of_joint(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with reading the texts of an example in one sequence, or apart."""
     task = config["task"]
     joint, name = bool(task.get("joint")), task["model"]["_target_"]
-    needs = getattr(_locate(name), "needs_joint", None)  # None: it reads both
+    needs = getattr(locate(name), "needs_joint", None)  # None: it reads both
     if joint and "joint" not in arguments(f"{task['data']}.read"):
         yield f"task.joint=true, but {task['data']} cannot read several texts in one sequence"
     elif needs not in (joint, None):
@@ -429,6 +431,6 @@ def _figures(metric: Mapping[str, Any]) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchmetrics warns of a metric without examples
         try:
-            return [*_locate(metric["_target_"])((), **settings).compute()]
+            return [*locate(metric["_target_"])((), **settings).compute()]
         except Exception:
             return []

@@ -9,7 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.encoders import Encoder
 from elmo_bench.files.download import check_online
 
-from .inputs import instantiate, located, made
+from .inputs import located, made
+from .targets import instantiate
 from .types import arguments
 
 

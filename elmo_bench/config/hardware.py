@@ -20,7 +20,7 @@ from elmo_bench.files import signals
 from elmo_bench.runs.processes import check_cores, check_slurm_tasks, cores
 from elmo_bench.training.resume import AtomicCheckpoints
 
-from .inputs import instantiate
+from .targets import instantiate
 
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
 ADVICE = "use trainer=auto to use the available devices"

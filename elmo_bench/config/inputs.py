@@ -11,11 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import hydra.utils
 import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
-from hydra.errors import InstantiationException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict, read_write
 
 from elmo_bench.files import watched
@@ -35,6 +33,8 @@ from elmo_bench.runs import (
 from elmo_bench.text import forms, read_vectors, texts_of
 from elmo_bench.text.overlap import in_text, in_training
 from elmo_bench.text.sentences import read_text, text_files
+
+from .targets import instantiate
 
 log = logging.getLogger(__name__)
 SPLITS = ("train", "dev", "test")
@@ -330,16 +330,6 @@ def overridden(cfg: DictConfig) -> dict[str, str]:
 def quoted(value: str | Path) -> str:
     """Quote a value for Hydra's override grammar, whatever characters it has."""
     return QuotedString(str(value), Quote.single).with_quotes()
-
-
-def instantiate(node: Any, **more: Any) -> Any:
-    """Call Hydra's `instantiate` and re-raise what a constructor raises, with its own message."""
-    try:
-        return hydra.utils.instantiate(node, **more)
-    except InstantiationException as error:
-        if error.__cause__ is None or isinstance(error.__cause__, TypeError):
-            raise
-        raise error.__cause__ from None
 
 
 @contextmanager

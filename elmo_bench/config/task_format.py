@@ -1,6 +1,6 @@
 """The module of a task's format, such as `tasks.ner.data`: `read`, `collate`, `write` and more."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -31,6 +31,14 @@ def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
     if not hasattr(task, name):
         raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
     return getattr(task, name)
+
+
+def other_scores(
+    cfg: DictConfig, examples: Sequence[Example], predictions: Sequence[Any]
+) -> dict[str, float]:
+    """Return the figures of another scorer beside the metric's; none if the task has none."""
+    scorer = getattr(task_format(cfg), "other_scores", None)
+    return scorer(examples, predictions) if scorer else {}
 
 
 def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:

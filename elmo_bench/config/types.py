@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from hydra._internal.utils import _locate
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from .hydra_private import locate
 
 OURS = ("elmo_bench.", "tasks.", "torch.optim.lr_scheduler.")  # modules with exact type hints
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
@@ -25,7 +26,7 @@ def arguments(target: str) -> dict[str, Any]:
 
     Types are known only of our own classes: others may accept more than their hints say.
     """
-    called, is_exact = _locate(target), target.startswith(OURS)
+    called, is_exact = locate(target), target.startswith(OURS)
     try:
         signature = inspect.signature(called, eval_str=True)
     except NameError:  # hints only for type checkers

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import build, hardware, inputs
 from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
-from elmo_bench.config.task_format import reader, task_format
+from elmo_bench.config.task_format import other_scores, reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import beginning, corpus_of, hash_files, write_result
 from elmo_bench.text import Vocab
@@ -44,12 +44,15 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     figures = trainer.test(module, data, verbose=False)[0].items()
     ended = time.perf_counter()
     metrics = {f"{cfg.split}/{name.removeprefix('test/')}": value for name, value in figures}
+    predicted = measured(data.examples["test"], module)
+    others = other_scores(cfg, *predicted)
+    metrics |= {f"{cfg.split}/{name}": value for name, value in others.items()}
     if trainer.is_global_zero:
         folder, examples = Path(cfg.run_dir), data.examples["test"]
         path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
         write_predictions(path, examples, module, task_format(cfg).write)
         write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
-        said = cautions.of_predictions(metric, cfg.split, *measured(examples, module))
+        said = cautions.of_predictions(metric, cfg.split, *predicted)
         warnings |= cautions.tell(said)
         trained = module.content[KEY]["run"]
         result = {

@@ -20,7 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import COMMAND
 from elmo_bench.config.hardware import device
-from elmo_bench.config.inputs import instantiate, sentences
+from elmo_bench.config.inputs import sentences
+from elmo_bench.config.targets import instantiate
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.files import Bars, duration, sole, watched, write_text
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax

@@ -6,7 +6,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from elmo_bench.config import build
-from elmo_bench.config.task_format import reader, required, task_format
+from elmo_bench.config.task_format import other_scores, reader, required, task_format
 from elmo_bench.report.result import print_line
 from elmo_bench.training.cautions import of_examples, of_predictions, tell
 
@@ -34,4 +34,5 @@ def check(cfg: DictConfig) -> dict[str, float]:
     tell(of_examples(metric, {"gold": gold}))
     tell(of_predictions(metric, "gold", gold, predicted))
     metric.update(predicted, [example.gold for example in gold])
-    return {name: float(value) for name, value in metric.compute().items()}
+    figures = {name: float(value) for name, value in metric.compute().items()}
+    return figures | other_scores(cfg, gold, predicted)

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.config import adaptation, build, checkpoint, hardware, inputs
 from elmo_bench.config.check import applied_options
-from elmo_bench.config.task_format import task_format
+from elmo_bench.config.task_format import other_scores, task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
@@ -191,10 +191,12 @@ def _measure(
         else:
             figures = trainer.test(module, data, verbose=False)[0]  # the same weights
         metrics |= {k: float(v) for k, v in figures.items() if k.startswith(("dev/", "test/"))}
+        predicted = measured(data.examples[split], module)
+        others = other_scores(cfg, *predicted)
+        metrics |= {f"{split}/{name}": value for name, value in others.items()}
         if trainer.is_global_zero:
             folder, examples = Path(cfg.run_dir), data.examples[split]
             write_counts(folder / "counts" / f"{split}.npz", examples, module)
-            predicted = measured(examples, module)
             said = cautions.of_predictions(module.metrics["test"], split, *predicted)
             warnings |= cautions.tell(said)
             if split == splits[-1]:

@@ -33,7 +33,9 @@ def print_line(line: str) -> None:
 
 
 def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
-    """Print a table of a split's scores in percent: a row for each type, and one for all."""
+    """Print a table of a split's scores in percent: a row for each type, and one for all; of
+    another scorer, whose types are groups within a group, only the one for all.
+    """
     groups: dict[str, dict[str, str]] = defaultdict(dict)
     for name, value in metrics.items():
         if name.startswith(f"{split}/"):
@@ -42,7 +44,8 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
     # The groups with the most figures define the order of columns, since others may lack some.
     by_size = sorted(groups.values(), key=len, reverse=True)
     kinds = [*dict.fromkeys(kind for figures in by_size for kind in figures)]
-    names = sorted(groups, key=lambda group: (group == "", group))
+    is_within = {group: any(group.startswith(f"{each}/") for each in groups) for group in groups}
+    names = sorted((each for each in groups if not is_within[each]), key=lambda x: (x == "", x))
     rows = [[name or "all", *(groups[name].get(kind, "") for kind in kinds)] for name in names]
     print_line("")
     Console(emoji=False).print(Terminal(Grid(f"{title}, in percent", ["", *kinds], rows, 1)))

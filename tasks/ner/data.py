@@ -2,7 +2,8 @@
 CoNLL-2012 format (OntoNotes), which has names in column 11.
 
 Training needs `read`, `collate` and `write`. The other functions are for other jobs:
-`read_predictions` for job=score, `parse` and `render` for job=predict.
+`read_predictions` for job=score, `parse` and `render` for job=predict. `other_scores` has figures
+beside the metric's.
 
 Axes: B batch, T tokens.
 """
@@ -38,6 +39,8 @@ from elmo_bench.text import (
     words_of,
 )
 from elmo_bench.text.conll import WORD, is_conll2012, name_spans, read_documents
+
+from .seqeval import seqeval_scores
 
 log = logging.getLogger(__name__)
 
@@ -158,8 +161,24 @@ def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """Read predicted tags, a file's last column; raises the errors of `gold_of` and `read`."""
-    return gold_of(path, list(read(path)), examples)
+    """Read predicted tags, a file's last column; raises the errors of `gold_of` and `read`.
+
+    They stay as they are, wrong ones too, unless a scheme has more prefixes than B- and I-: then
+    they become IOB2.
+    """
+    as_iob2 = gold_of(path, list(read(path)), examples)
+    if is_conll2012(path):
+        return as_iob2
+    rows = [[row.columns[-1] for row in block] for block in read_blocks(path)]
+    has_others = any(tag[0] not in "OBI" for tags in rows for tag in tags)
+    return as_iob2 if has_others else rows
+
+
+def other_scores(
+    examples: Sequence[Example], predictions: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Return the figures of seqeval, by the names of `seqeval_scores`."""
+    return seqeval_scores(predictions, [example.gold for example in examples])
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:

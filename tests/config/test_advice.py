@@ -12,6 +12,7 @@ from hydra.errors import ConfigCompositionException
 
 from elmo_bench.config.advice import MENDABLE, before, help_of_job, message
 from elmo_bench.config.check import _ending, faults
+from elmo_bench.config.hydra_private import OF_VERSION
 from tests.conftest import CONF
 from tests.test_run import ROOT, run
 
@@ -20,7 +21,7 @@ def said(arguments: list[str]) -> str:
     """What a command ends with; empty if its settings are right."""
     if wrong := before(arguments):
         return "\n".join(wrong)
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(ROOT / "conf"), **OF_VERSION):
         try:
             config = compose("config", arguments, return_hydra_config=True)
         except MENDABLE as error:  # any other would be a traceback
@@ -93,7 +94,7 @@ def test_an_error_without_words_is_named():
 
 def test_what_a_sweep_over_options_is_told():
     refused = ConfigCompositionException("Could not override 'batch_size'.")
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(ROOT / "conf"), **OF_VERSION):
         told = message(refused, ["-m", "task=glob(*)", "encoder=mini,none", "batch_size=3"])
         assert told == "there is no setting batch_size; did you mean fit.batch_size=3?"
         refused = ConfigCompositionException("Could not override 'task.model.dropout'.")

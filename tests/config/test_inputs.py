@@ -9,6 +9,7 @@ from omegaconf import open_dict
 
 from elmo_bench.config import inputs
 from elmo_bench.config.encoders import encoder
+from elmo_bench.config.targets import allow
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
@@ -176,6 +177,7 @@ def nothing(**_):
 def test_of_a_user_s_encoder_an_argument_may_be_no_path(paths, key, value):
     cfg = composed(*paths, "encoder=none")
     cfg.encoder = {"name": "mine", "_target_": f"{__name__}.nothing", key: value}
+    allow(cfg.encoder)
     assert not [name for name in inputs.files(cfg) if name.startswith("encoder")]
     with pytest.raises(ValueError, match="returned a NoneType, which is not an encoder"):
         encoder(cfg)

@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 import torch
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from torch import nn
 
+from elmo_bench.config.targets import instantiate
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import AlternatingHighwayLstm, Backbone, Words
 from elmo_bench.text import Vocab
