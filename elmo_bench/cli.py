@@ -40,10 +40,14 @@ def main() -> None:
         for option in (each for each in LOOKS if each in arguments):
             sys.argv.remove(option)
             os.environ["ELMO_BENCH_DRY_RUN"] = LOOKS[option]
-        for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
-            sys.argv.remove(option)
-            sys.argv.insert(1, option)
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
+        sys.argv[1:] = advice.as_sweep(sys.argv[1:])
+        while True:
+            try:
+                hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
+            except advice.SetAsideError as error:
+                sys.argv[1:] = error.arguments
+            else:
+                break
 
 
 def run(cfg: Any) -> object:

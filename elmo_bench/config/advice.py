@@ -12,6 +12,7 @@ from typing import Any
 from hydra._internal import hydra as hydras_own
 from hydra._internal import utils
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import CompactHydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
@@ -104,6 +105,56 @@ def _settings(text: str) -> dict[str, str]:
     return lines
 
 
+def as_sweep(arguments: Sequence[str]) -> list[str]:
+    """Return a command's arguments, with -m in front if it is a sweep: argparse has the option only
+    before or after all settings, and an option of `sweep` makes the command one.
+
+    >>> as_sweep(["seed=1,2", "-m"]), as_sweep(["sweep=seeds"]), as_sweep(["sweep=[]"])
+    (['-m', 'seed=1,2'], ['-m', 'sweep=seeds'], ['sweep=[]'])
+    """
+    options = {each for each in arguments if each.startswith("-")}
+    others = [each for each in arguments if each not in ("-m", "--multirun")]
+    values = [each.partition("=")[2] for each in others if each.startswith("sweep=")]
+    is_sweep = len(others) < len(arguments)
+    # With another option of Hydra, such as --cfg, no run starts.
+    if not options and values and values[-1] not in ("", "[]", "null"):
+        is_sweep = True
+    return ["-m", *others] if is_sweep else others
+
+
+class SetAsideError(Exception):
+    """A sweep's command, rewritten: Hydra first composes it without the swept options, to which a
+    setting may belong; now the sweeper gets this setting.
+    """
+
+    def __init__(self, arguments: list[str]) -> None:
+        super().__init__(*arguments)
+        self.arguments = arguments
+
+
+def refused_key(error: Exception) -> str:
+    """Return the key of a setting that the chosen options do not have; empty for other errors."""
+    refused = REFUSED.search(str(error))
+    return refused[1] if refused else ""
+
+
+def set_aside(arguments: Sequence[str], key: str) -> list[str]:
+    """Return a sweep's arguments with the setting `key` as one of the sweeper's own; empty if no
+    argument sets it, or the command is not a sweep.
+
+    >>> set_aside(["-m", "encoder=none,files", "encoder.dir=a b", "seed=1"], "encoder.dir")
+    ['-m', 'encoder=none,files', "++hydra.sweeper.params={encoder.dir:'a b'}", 'seed=1']
+    """
+    if not ({"-m", "--multirun"} & {*arguments}):
+        return []
+    moved = [each for each in arguments if each.partition("=")[0] == key and "=" in each]
+    if not moved:
+        return []
+    value = QuotedString(moved[-1].partition("=")[2], Quote.single).with_quotes()
+    own = f"++hydra.sweeper.params={{{key}:{value}}}"
+    return [own if each == moved[-1] else each for each in arguments if each not in moved[:-1]]
+
+
 def explain_errors() -> None:
     """Have Hydra end with our message, in a few lines, where a person can mend an error."""
     for module in (utils, hydras_own):
@@ -115,6 +166,8 @@ def _reported(work: Any) -> Any:
     try:
         return work()
     except MENDABLE as error:
+        if rewritten := set_aside(sys.argv[1:], refused_key(error)):
+            raise SetAsideError(rewritten) from error
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
         sys.exit(message(error, sys.argv[1:]))
@@ -216,6 +269,9 @@ def nearest(key: str, known: Collection[str]) -> str | None:
         place = ORDER.index(section) if section in ORDER else len(ORDER)
         return section != own, not ("." in key and other.endswith(f".{key}")), place
 
+    siblings = [each.rpartition(".")[2] for each in known if own and each.rpartition(".")[0] == own]
+    if beside := difflib.get_close_matches(name, siblings, n=1, cutoff=0.75):
+        return f"{own}.{beside[0]}"
     name = name if name in by_name else ELSEWHERE.get(name, name)
     if near := difflib.get_close_matches(name, by_name, n=1, cutoff=0.75):
         same = by_name[near[0]] + by_name.get(ELSEWHERE.get(near[0], ""), [])

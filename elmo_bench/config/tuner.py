@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.core.utils import JobReturn, JobStatus
@@ -19,6 +18,7 @@ from elmo_bench.runs import leaves
 
 from .inputs import quoted
 from .launcher import ProcessLauncher
+from .sweeper import Sweeper
 
 log = logging.getLogger(__name__)
 SPACES = "interval(LOW,HIGH), tag(log,interval(LOW,HIGH)), choice(A,B) or range(LOW,HIGH)"
@@ -37,16 +37,12 @@ class Side(NamedTuple):
         return [*self.overrides, *drawn]
 
 
-class Tuner(BasicSweeper):
+class Tuner(Sweeper):
     """Sweeps over the sides of a command, and over the draws of each.
 
     A sweep in the command makes sides, unless its key is in the space (the `tune` group) or it is
     an interval: then it is the space of its key. KEY=VALUE fixes a key.
     """
-
-    config: Any
-    hydra_context: Any
-    launcher: Any
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Train the draws of all sides, choose one of each, and train it with fresh seeds.
