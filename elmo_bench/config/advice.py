@@ -6,6 +6,8 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from errno import EACCES, EPERM, EROFS
+from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
 
@@ -16,15 +18,17 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import CompactHydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
+from yaml import MarkedYAMLError
 
 from elmo_bench import COMMAND, CONF
-from elmo_bench.files import listed
-from elmo_bench.runs import below, leaves
+from elmo_bench.files import listed, plain
+from elmo_bench.runs import below, key_of, leaves
 
 # What a person can mend; any other exception is a defect, with a traceback.
 MENDABLE = (
     *(ValueError, OSError, FloatingPointError, ImportError, MemoryError, CompactHydraException),
     CalledProcessError,  # of a command that has said why
+    MarkedYAMLError,  # of a user's config
 )
 
 # What other programs call a setting or a group.
@@ -34,6 +38,10 @@ ELSEWHERE |= dict.fromkeys(("valid", "validation", "val"), "dev")
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
+# Hydra has one text for a,b, and one for choice(a,b) and the like.
+SEVERAL = re.compile(
+    r"(?:Ambiguous value for argument|Sweep parameters) '(.+)'(?: requires --multirun|(\n|$))"
+)
 NO_OPTION = re.compile(r"Could not find '([^']+)'\s+Available options in [^\n]+((?:\n\t.+)*)")
 # A key of a YAML, or a group in its defaults list.
 ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
@@ -41,19 +49,31 @@ ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
 
 def before(arguments: Sequence[str]) -> list[str]:
     """Return advice for arguments without a key, groups that are null, and unknown options."""
+    for each in arguments:
+        if "\r" in each:
+            said = f"{plain(each)} has a carriage return: a script with Windows line ends"
+            return [f"{said}; mend it with sed -i 's/\\r$//' SCRIPT"]
     wrong = [f"{each} has no key: write KEY{each}" for each in arguments if each.startswith("=")]
     for each in arguments:
         group, _, chosen = each.lstrip("+").partition("=")
         if "null" in chosen.split(",") and group and (CONF / group).is_dir():
             wrong.append(f"{each}: in place of null, a group without an option has []: {group}=[]")
     options = [*utils.get_args_parser()._option_string_actions, "--dry-run", "--download-only"]
+    near = [each for each in options if each != "--run"]  # which nobody needs
     given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
     return wrong + [
         f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
-        f"{_or_rather(name, options)}"
+        f"{_or_rather(name, near) if not _is_key(name[2:]) else f': {name[2:]}=VALUE'}"
         for argument, name in given.items()
         if not any(option.startswith(name) for option in options)
     ]
+
+
+def _is_key(name: str) -> bool:
+    """Whether a word is a setting of some job, or a group of options."""
+    from .settings import JOBS, keys  # slow to import
+
+    return (CONF / name).is_dir() or any(name in keys(section) for section in JOBS.values())
 
 
 def _or_rather(name: str, options: Collection[str], before: str = "") -> str:
@@ -63,10 +83,28 @@ def _or_rather(name: str, options: Collection[str], before: str = "") -> str:
 
 
 def unknown_option(group: str, name: str, options: Collection[str]) -> str:
-    """Return advice for an option that a group does not have; it may mean one in a subfolder."""
+    """Return advice for an option that a group does not have; it may mean one in a subfolder, or,
+    in place of an encoder, a folder or a name on the hub.
+    """
+    if group == "encoder" and (advice := _own_encoder(name)):
+        return advice
     files = [path.relative_to(CONF / group) for path in (CONF / group).glob("*/*.yaml")]
     near = _or_rather(name, [*options, *(f"{each.with_suffix('')}" for each in files)], f"{group}=")
     return f"{group}={name}, but it must be {listed(sorted(options), 'or')}{near}"
+
+
+def _own_encoder(name: str) -> str:
+    """Return how to give what is a folder, a file, or may be a name on the hub, as an encoder."""
+    path = Path(name).expanduser()
+    said = f"encoder={name} is no option of conf/encoder"
+    if path.is_file():
+        return f"{said}; vectors of a file are encoder=static encoder.vectors={name}"
+    if path.is_dir() and [*path.glob("*options.json")]:
+        return f"{said}; a folder with a biLM is encoder=files encoder.dir={name}"
+    if path.is_dir() or "-" in name or "/" in name:
+        what = "a folder with a model" if path.is_dir() else "a model of the hub"
+        return f"{said}; {what} is encoder=transformer encoder.model={name}"
+    return ""
 
 
 def help_of_job(name: str) -> str:
@@ -177,11 +215,22 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
     """Return what a person is told of an error of Hydra's, or of the system, for a command."""
     said = str(error).strip() or type(error).__name__  # Python's MemoryError says nothing
     if isinstance(error, OverrideParseException):
-        return _of_grammar(error.override)
-    if refused := REFUSED.search(said):
+        return _of_grammar(error.override, arguments)
+    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        where = f"{mark.name}:{mark.line + 1}: column {mark.column + 1}"
+        if "\\t" in str(error.problem):
+            return f"{where}: a tab, but YAML takes no tabs: indent with spaces"
+        return f"{where}: {error.problem or error.context}"
+    if several := SEVERAL.search(said):
+        key, _, value = several[1].partition("=")
+        said = f"{several[1]} has several values: add -m, which runs one after the other"
+        is_plain = several[2] is not None and not (CONF / key).is_dir()
+        return said + f"; a single list is {key}=[{value}]" * is_plain
+    if refused := refused_key(error):
         given = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
-        value = given.get(refused[1]) or "VALUE"
-        return unknown_key(refused[1], value, _keys(arguments, refused[1]))
+        lines = [unknown_key(refused, given.get(refused) or "VALUE", _keys(arguments, refused))]
+        rest = [each for each in arguments if key_of(each) != refused]
+        return "\n".join([*lines, *_others(rest)])
     if absent := NO_OPTION.search(said):
         path = absent[1]
         keys = [each.lstrip("+~").partition("=")[0] for each in arguments]
@@ -191,9 +240,31 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
     return said.removeprefix("In 'config': ").strip()
 
 
-def _of_grammar(override: str) -> str:
+def _others(arguments: Sequence[str]) -> list[str]:
+    """Return what else is wrong with a command, one of whose settings was refused."""
+    from .check import faults  # which imports this
+
+    own = [each for each in arguments if not each.startswith("-")]
+    try:
+        loader = GlobalHydra.instance().config_loader()
+        return faults(loader.load_configuration("config", own, RunMode.RUN))
+    except CompactHydraException as error:
+        is_refused = bool(refused_key(error))
+        return message(error, own).splitlines() if is_refused else []
+
+
+def _of_grammar(override: str, arguments: Sequence[str] = ()) -> str:
     """Return advice for an argument that Hydra's grammar does not have."""
     key, is_setting, value = override.partition("=")
+    if is_setting and override.endswith(",") and override in arguments:
+        parts = list[str]()
+        for each in arguments[arguments.index(override) :]:
+            parts.append(each)
+            if not each.endswith(","):
+                break
+        if len(parts) > 1:
+            said = f"{' '.join(parts)} has a space after the comma, where the shell parts it"
+            return f"{said}: write {shlex.quote(''.join(parts))}"
     if not is_setting:
         groups = sorted(path.parent.name for path in CONF.glob("*/*.yaml") if path.stem == override)
         options = [f"{group}={override}" for group in groups if group != "tune"]
@@ -204,6 +275,20 @@ def _of_grammar(override: str) -> str:
         f"{override} cannot be read: a list is [a,b], a mapping {{a:1,b:2}}, and a value with "
         "characters such as ~ ( ; é stands in quotation marks, which the shell must leave: "
         f"{quoted}"
+    )
+
+
+def no_cache(error: Exception, cfg: Any) -> str:
+    """Return a clause on `cache_dir` if nothing can be written there, and an error is of that."""
+    if not isinstance(error, OSError) or error.errno not in (EACCES, EPERM, EROFS):
+        return ""
+    cache = Path(cfg.cache_dir).expanduser().absolute()
+    there = next(each for each in (cache, *cache.parents) if each.exists())
+    if os.access(there, os.W_OK):
+        return ""
+    return (
+        f"; nothing can be written to cache_dir={cache}: set cache_dir=FOLDER, or for all commands "
+        "the variable ELMO_BENCH_CACHE=FOLDER"
     )
 
 

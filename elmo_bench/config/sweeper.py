@@ -18,6 +18,7 @@ from elmo_bench.files import listed
 from elmo_bench.runs import key_of, leaves
 
 from .advice import refused_key, unknown_key
+from .check import faults
 from .launcher import ProcessLauncher
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Runs:
     def __init__(self, loader: Any, config: Any) -> None:
         self.loader, self.config = loader, config
         self.absent: dict[tuple[str, ...], set[str]] = {}  # by the options of a run
+        self.configs: list[Any] = []
         self.known: dict[str, None] = {}  # keys that some run has
         self.settings: dict[str, str] = {}  # the values of what some run lacks, as first given
         self.has: dict[str, bool] = {}  # whether some run reads such a setting
@@ -72,9 +74,10 @@ class Runs:
             key, _, value = each.partition("=")
             if key in absent:
                 self.settings.setdefault(key, value)
-                own = " ".join(options)
-                if own not in self.without.setdefault(key, []):
-                    self.without[key].append(own)
+                group = f"{key.partition('.')[0]}="
+                named = [one for one in options if one.startswith(group)] or options
+                if (lacking := " ".join(named)) not in self.without.setdefault(key, []):
+                    self.without[key].append(lacking)
         return [each for each in overrides if each.partition("=")[0] not in absent]
 
     def check(self) -> None:
@@ -82,7 +85,8 @@ class Runs:
         wrong = [key for key in self.settings if not self.has.get(key)]
         if wrong:
             lines = [unknown_key(key, self.settings[key], [*self.known]) for key in wrong]
-            raise ValueError("\n".join(lines))
+            others = [line for config in self.configs for line in faults(config)]
+            raise ValueError("\n".join(dict.fromkeys([*lines, *others])))
         for key, options in self.without.items():
             said = "%s is not given to the runs with %s, which have no such setting"
             log.info(said, key, listed(options, "or"))
@@ -107,6 +111,7 @@ class Runs:
                 if key not in [each.partition("=")[0] for each in kept]:
                     raise
                 absent.add(key)
+        self.configs.append(config)
         content: Any = OmegaConf.to_container(config)
         del content["hydra"]
         self.known |= dict.fromkeys(key for key, _ in leaves(content))

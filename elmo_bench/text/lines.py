@@ -6,7 +6,15 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NoReturn, TypeVar
 
-from elmo_bench.files import BOM, LINE_BYTES, counted_noun, opened, parse_json, unpacked_limit
+from elmo_bench.files import (
+    BOM,
+    LINE_BYTES,
+    counted_noun,
+    not_a_file,
+    opened,
+    parse_json,
+    unpacked_limit,
+)
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -55,7 +63,7 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise FileNotFoundError(f"{path}: {not_a_file(path)}")
     number, size, most = 0, 0, unpacked_limit(path)
     with opened(path) as file:
         for number, line in enumerate(iter(partial(file.readline, LINE_BYTES + 1), b""), 1):
