@@ -42,6 +42,8 @@ REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
 SEVERAL = re.compile(
     r"(?:Ambiguous value for argument|Sweep parameters) '(.+)'(?: requires --multirun|(\n|$))"
 )
+# Options of Hydra with which no run starts.
+QUERIES = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", "--hydra-help")
 NO_OPTION = re.compile(r"Could not find '([^']+)'\s+Available options in [^\n]+((?:\n\t.+)*)")
 # A key of a YAML, or a group in its defaults list.
 ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
@@ -150,12 +152,11 @@ def as_sweep(arguments: Sequence[str]) -> list[str]:
     >>> as_sweep(["seed=1,2", "-m"]), as_sweep(["sweep=seeds"]), as_sweep(["sweep=[]"])
     (['-m', 'seed=1,2'], ['-m', 'sweep=seeds'], ['sweep=[]'])
     """
-    options = {each for each in arguments if each.startswith("-")}
+    is_query = any(each.partition("=")[0] in QUERIES for each in arguments)
     others = [each for each in arguments if each not in ("-m", "--multirun")]
     values = [each.partition("=")[2] for each in others if each.startswith("sweep=")]
     is_sweep = len(others) < len(arguments)
-    # With another option of Hydra, such as --cfg, no run starts.
-    if not options and values and values[-1] not in ("", "[]", "null"):
+    if not is_query and values and values[-1] not in ("", "[]", "null"):
         is_sweep = True
     return ["-m", *others] if is_sweep else others
 

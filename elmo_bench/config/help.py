@@ -19,7 +19,7 @@ from .types import shown
 GROUPS = ("task", "data", "encoder", "finetune", "embed", "rnn", "schedule", "trainer")
 KEY = re.compile(r"( *)([\w.-]+): *(.*)")
 # What describes an option, or is for other options to refer to.
-HIDDEN = {"downloads", "origin", "note", "tasks", "read", "parse", "published", "data", "suffix"}
+HIDDEN = {"downloads", "origin", "note", "tasks", "read", "published", "data", "suffix"}
 HIDDEN |= {"title", "monitor_title", "by_gold", "gold", "gold_without", "elmo", "optimizer"}
 WIDTH, INDENT = 100, 36
 
@@ -74,7 +74,9 @@ def _section(group: str, node: dict[str, Any], comments: dict[str, str]) -> Iter
         is_hidden = is_hidden or parts[-1].startswith("_") or parts[-1] in HIDDEN
         is_name = parts == ["name"] and group != "data"
         comment = comments.get(key, "")
-        if is_hidden or is_name or (group == "task" and not (comment or "model" in parts)):
+        is_reference = not comment and "${" in str(value)  # another setting changes it
+        is_own = group != "task" or comment or "model" in parts
+        if is_hidden or is_name or is_reference or not is_own:
             continue
         setting = f"{key}={shown(value)}"
         if not comment:

@@ -30,6 +30,7 @@ class Sweeper(BasicSweeper):
     config: Any
     hydra_context: Any
     launcher: Any
+    runs: "Runs | None" = None
 
     def split_arguments(  # type: ignore[override]  # Hydra's is static, and called with `self`
         self, overrides: list[Override], max_batch_size: int | None
@@ -39,9 +40,10 @@ class Sweeper(BasicSweeper):
         Raises ValueError for a setting that no run has.
         """
         batches = super().split_arguments(overrides, max_batch_size)
-        runs = Runs(self.hydra_context.config_loader, self.config)
-        fitted = [[runs.fitted(each) for each in batch] for batch in batches]
-        runs.check()
+        if self.runs is None:  # sweep=tune asks several times
+            self.runs = Runs(self.hydra_context.config_loader, self.config)
+        fitted = [[self.runs.fitted(each) for each in batch] for batch in batches]
+        self.runs.check()
         return fitted
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
@@ -57,6 +59,7 @@ class Runs:
         self.loader, self.config = loader, config
         self.absent: dict[tuple[str, ...], set[str]] = {}  # by the options of a run
         self.configs: list[Any] = []
+        self.said = set[str]()
         self.known: dict[str, None] = {}  # keys that some run has
         self.settings: dict[str, str] = {}  # the values of what some run lacks, as first given
         self.has: dict[str, bool] = {}  # whether some run reads such a setting
@@ -88,8 +91,11 @@ class Runs:
             others = [line for config in self.configs for line in faults(config)]
             raise ValueError("\n".join(dict.fromkeys([*lines, *others])))
         for key, options in self.without.items():
-            said = "%s is not given to the runs with %s, which have no such setting"
-            log.info(said, key, listed(options, "or"))
+            lacking = listed(options, "or")
+            said = f"{key} is not given to the runs with {lacking}, which have no such setting"
+            if said not in self.said:
+                log.info(said)
+                self.said.add(said)
 
     def _options(self, overrides: Iterable[str]) -> tuple[str, ...]:
         """Return the overrides that choose options of groups, or that add or delete."""

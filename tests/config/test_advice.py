@@ -1,5 +1,6 @@
 """Advice on wrong commands: the nearest setting, the group, the job, the quotation marks."""
 
+import errno
 import logging
 import re
 import subprocess
@@ -10,8 +11,9 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
+from omegaconf import OmegaConf
 
-from elmo_bench.config.advice import MENDABLE, before, help_of_job, message
+from elmo_bench.config.advice import MENDABLE, before, help_of_job, message, no_cache
 from elmo_bench.config.check import _ending, faults
 from tests.conftest import CONF
 from tests.test_run import ROOT, run
@@ -104,7 +106,7 @@ def test_what_a_command_is_told(command, answer):
 
 def test_an_error_without_words_is_named():
     assert message(MemoryError(), []) == "MemoryError"
-    with pytest.raises(SystemExit, match="MemoryError"), _ending():
+    with pytest.raises(SystemExit, match="MemoryError"), _ending(OmegaConf.create()):
         raise MemoryError
 
 
@@ -112,6 +114,16 @@ def test_a_carriage_return_is_of_the_script():
     (line,) = before(["seed=1\r", "--dry-run\r"])
     assert line.startswith(r"seed=1\r has a carriage return")
     assert line.endswith(r"sed -i 's/\r$//' SCRIPT")
+
+
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    config = OmegaConf.create({"cache_dir": f"{tmp_path}/cache"})
+    error = OSError(errno.EROFS, "Read-only file system")
+    assert no_cache(error, config) == ""
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert f"cache_dir={tmp_path}/cache: set cache_dir=FOLDER" in no_cache(error, config)
+    assert "ELMO_BENCH_CACHE=FOLDER" in no_cache(error, config)
+    assert no_cache(ValueError("x"), config) == ""
 
 
 def test_no_control_character_in_a_name():
