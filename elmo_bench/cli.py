@@ -18,7 +18,7 @@ def main() -> None:
     """Run the command of `sys.argv`."""
     signals.stop_in_a_line()
     signals.end_with_parent()
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its cache of fonts
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its cache of fonts
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         sys.stdout.write(f"elmo-bench {__version__}\n")
@@ -32,7 +32,12 @@ def main() -> None:
 
     jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
     if {"--help", "-h"} & {*arguments}:
-        sys.stdout.write(f"{advice.help_of_job(jobs[-1]) if jobs else help_text()}\n")
+        lines = [advice.help_of_job(jobs[-1]) if jobs else help_text()]
+        if jobs and jobs[-1] == "train":
+            from elmo_bench.config import help as of_settings
+
+            lines += of_settings.of_options(arguments)
+        sys.stdout.write("\n".join(lines) + "\n")
     elif wrong := advice.before(arguments):
         sys.exit("\n".join(wrong))
     else:
@@ -40,11 +45,15 @@ def main() -> None:
         for option in (each for each in LOOKS if each in arguments):
             sys.argv.remove(option)
             os.environ["ELMO_BENCH_DRY_RUN"] = LOOKS[option]
-        for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
-            sys.argv.remove(option)
-            sys.argv.insert(1, option)
+        sys.argv[1:] = advice.as_sweep(sys.argv[1:])
         how = {**hydra_private.OF_VERSION, **targets.OF_LOGGING}
-        hydra.main(config_path=str(CONF), config_name="config", **how)(run)()
+        while True:
+            try:
+                hydra.main(config_path=str(CONF), config_name="config", **how)(run)()
+            except advice.SetAsideError as error:
+                sys.argv[1:] = error.arguments
+            else:
+                break
 
 
 def run(cfg: Any) -> object:
@@ -82,12 +91,13 @@ def run(cfg: Any) -> object:
 
 def message(error: Exception, cfg: Any) -> str:
     """Return what a person is told of an error: what is wrong, and where to read more."""
+    from elmo_bench.config.advice import no_cache
     from elmo_bench.files import plain_lines
 
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     has_details = failure and failure.is_file() and failure.stat().st_size
     details = f"\n(details: {cfg.run_dir}/error.txt)" if has_details else ""
-    return plain_lines(f"{error}{details}")
+    return plain_lines(f"{error}{no_cache(error, cfg)}{details}")
 
 
 def is_out_of_memory(error: Exception) -> bool:

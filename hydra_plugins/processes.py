@@ -1,6 +1,6 @@
-"""The launchers and the sweeper of sweeps, where Hydra looks for plugins: in this package only."""
+"""The launchers and sweepers, where Hydra looks for plugins: in this package only."""
 
-from elmo_bench.config import launcher, tuner
+from elmo_bench.config import launcher, sweeper, tuner
 from elmo_bench.jobs import card
 
 
@@ -10,6 +10,10 @@ class Processes(launcher.ProcessLauncher):
 
 class Cards(card.CardLauncher):
     """The launcher of `job=card`."""
+
+
+class Grid(sweeper.Sweeper):
+    """The option `grid` of `hydra/sweeper`."""
 
 
 class Tuner(tuner.Tuner):

@@ -6,17 +6,21 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from errno import EACCES, EPERM, EROFS
+from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import CompactHydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
+from yaml import MarkedYAMLError
 
 from elmo_bench import COMMAND, CONF
-from elmo_bench.files import listed
-from elmo_bench.runs import below, leaves
+from elmo_bench.files import listed, plain
+from elmo_bench.runs import below, key_of, leaves
 
 from .hydra_private import REPORTERS, get_args_parser
 
@@ -24,6 +28,7 @@ from .hydra_private import REPORTERS, get_args_parser
 MENDABLE = (
     *(ValueError, OSError, FloatingPointError, ImportError, MemoryError, CompactHydraException),
     CalledProcessError,  # of a command that has said why
+    MarkedYAMLError,  # of a user's config
 )
 
 # What other programs call a setting or a group.
@@ -33,6 +38,12 @@ ELSEWHERE |= dict.fromkeys(("valid", "validation", "val"), "dev")
 # Of several settings of one name, the one meant most often comes first.
 ORDER = ("pretrain", "fit", "task.optimizer", "elmo", "vocab", "embed", "rnn", "task", "encoder")
 REFUSED = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
+# Hydra has one text for a,b, and one for choice(a,b) and the like.
+SEVERAL = re.compile(
+    r"(?:Ambiguous value for argument|Sweep parameters) '(.+)'(?: requires --multirun|(\n|$))"
+)
+# Options of Hydra with which no run starts.
+QUERIES = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", "--hydra-help")
 NO_OPTION = re.compile(r"Could not find '([^']+)'\s+Available options in [^\n]+((?:\n\t.+)*)")
 # A key of a YAML, or a group in its defaults list.
 ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
@@ -40,19 +51,31 @@ ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
 
 def before(arguments: Sequence[str]) -> list[str]:
     """Return advice for arguments without a key, groups that are null, and unknown options."""
+    for each in arguments:
+        if "\r" in each:
+            said = f"{plain(each)} has a carriage return: a script with Windows line ends"
+            return [f"{said}; mend it with sed -i 's/\\r$//' SCRIPT"]
     wrong = [f"{each} has no key: write KEY{each}" for each in arguments if each.startswith("=")]
     for each in arguments:
         group, _, chosen = each.lstrip("+").partition("=")
         if "null" in chosen.split(",") and group and (CONF / group).is_dir():
             wrong.append(f"{each}: in place of null, a group without an option has []: {group}=[]")
     options = [*get_args_parser()._option_string_actions, "--dry-run", "--download-only"]
+    near = [each for each in options if each != "--run"]  # which nobody needs
     given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
     return wrong + [
         f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
-        f"{_or_rather(name, options)}"
+        f"{_or_rather(name, near) if not _is_key(name[2:]) else f': {name[2:]}=VALUE'}"
         for argument, name in given.items()
         if not any(option.startswith(name) for option in options)
     ]
+
+
+def _is_key(name: str) -> bool:
+    """Whether a word is a setting of some job, or a group of options."""
+    from .settings import JOBS, keys  # slow to import
+
+    return (CONF / name).is_dir() or any(name in keys(section) for section in JOBS.values())
 
 
 def _or_rather(name: str, options: Collection[str], before: str = "") -> str:
@@ -62,10 +85,28 @@ def _or_rather(name: str, options: Collection[str], before: str = "") -> str:
 
 
 def unknown_option(group: str, name: str, options: Collection[str]) -> str:
-    """Return advice for an option that a group does not have; it may mean one in a subfolder."""
+    """Return advice for an option that a group does not have; it may mean one in a subfolder, or,
+    in place of an encoder, a folder or a name on the hub.
+    """
+    if group == "encoder" and (advice := _own_encoder(name)):
+        return advice
     files = [path.relative_to(CONF / group) for path in (CONF / group).glob("*/*.yaml")]
     near = _or_rather(name, [*options, *(f"{each.with_suffix('')}" for each in files)], f"{group}=")
     return f"{group}={name}, but it must be {listed(sorted(options), 'or')}{near}"
+
+
+def _own_encoder(name: str) -> str:
+    """Return how to give what is a folder, a file, or may be a name on the hub, as an encoder."""
+    path = Path(name).expanduser()
+    said = f"encoder={name} is no option of conf/encoder"
+    if path.is_file():
+        return f"{said}; vectors of a file are encoder=static encoder.vectors={name}"
+    if path.is_dir() and [*path.glob("*options.json")]:
+        return f"{said}; a folder with a biLM is encoder=files encoder.dir={name}"
+    if path.is_dir() or "-" in name or "/" in name:
+        what = "a folder with a model" if path.is_dir() else "a model of the hub"
+        return f"{said}; {what} is encoder=transformer encoder.model={name}"
+    return ""
 
 
 def help_of_job(name: str) -> str:
@@ -104,6 +145,55 @@ def _settings(text: str) -> dict[str, str]:
     return lines
 
 
+def as_sweep(arguments: Sequence[str]) -> list[str]:
+    """Return a command's arguments, with -m in front if it is a sweep: argparse has the option only
+    before or after all settings, and an option of `sweep` makes the command one.
+
+    >>> as_sweep(["seed=1,2", "-m"]), as_sweep(["sweep=seeds"]), as_sweep(["sweep=[]"])
+    (['-m', 'seed=1,2'], ['-m', 'sweep=seeds'], ['sweep=[]'])
+    """
+    is_query = any(each.partition("=")[0] in QUERIES for each in arguments)
+    others = [each for each in arguments if each not in ("-m", "--multirun")]
+    values = [each.partition("=")[2] for each in others if each.startswith("sweep=")]
+    is_sweep = len(others) < len(arguments)
+    if not is_query and values and values[-1] not in ("", "[]", "null"):
+        is_sweep = True
+    return ["-m", *others] if is_sweep else others
+
+
+class SetAsideError(Exception):
+    """A sweep's command, rewritten: Hydra first composes it without the swept options, to which a
+    setting may belong; now the sweeper gets this setting.
+    """
+
+    def __init__(self, arguments: list[str]) -> None:
+        super().__init__(*arguments)
+        self.arguments = arguments
+
+
+def refused_key(error: Exception) -> str:
+    """Return the key of a setting that the chosen options do not have; empty for other errors."""
+    refused = REFUSED.search(str(error))
+    return refused[1] if refused else ""
+
+
+def set_aside(arguments: Sequence[str], key: str) -> list[str]:
+    """Return a sweep's arguments with the setting `key` as one of the sweeper's own; empty if no
+    argument sets it, or the command is not a sweep.
+
+    >>> set_aside(["-m", "encoder=none,files", "encoder.dir=a b", "seed=1"], "encoder.dir")
+    ['-m', 'encoder=none,files', "++hydra.sweeper.params={encoder.dir:'a b'}", 'seed=1']
+    """
+    if not ({"-m", "--multirun"} & {*arguments}):
+        return []
+    moved = [each for each in arguments if each.partition("=")[0] == key and "=" in each]
+    if not moved:
+        return []
+    value = QuotedString(moved[-1].partition("=")[2], Quote.single).with_quotes()
+    own = f"++hydra.sweeper.params={{{key}:{value}}}"
+    return [own if each == moved[-1] else each for each in arguments if each not in moved[:-1]]
+
+
 def explain_errors() -> None:
     """Have Hydra end with our message, in a few lines, where a person can mend an error."""
     for module in REPORTERS:
@@ -115,6 +205,8 @@ def _reported(work: Any) -> Any:
     try:
         return work()
     except MENDABLE as error:
+        if rewritten := set_aside(sys.argv[1:], refused_key(error)):
+            raise SetAsideError(rewritten) from error
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
         sys.exit(message(error, sys.argv[1:]))
@@ -124,11 +216,22 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
     """Return what a person is told of an error of Hydra's, or of the system, for a command."""
     said = str(error).strip() or type(error).__name__  # Python's MemoryError says nothing
     if isinstance(error, OverrideParseException):
-        return _of_grammar(error.override)
-    if refused := REFUSED.search(said):
+        return _of_grammar(error.override, arguments)
+    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        where = f"{mark.name}:{mark.line + 1}: column {mark.column + 1}"
+        if "\\t" in str(error.problem):
+            return f"{where}: a tab, but YAML takes no tabs: indent with spaces"
+        return f"{where}: {error.problem or error.context}"
+    if several := SEVERAL.search(said):
+        key, _, value = several[1].partition("=")
+        said = f"{several[1]} has several values: add -m, which runs one after the other"
+        is_plain = several[2] is not None and not (CONF / key).is_dir()
+        return said + f"; a single list is {key}=[{value}]" * is_plain
+    if refused := refused_key(error):
         given = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
-        value = given.get(refused[1]) or "VALUE"
-        return unknown_key(refused[1], value, _keys(arguments, refused[1]))
+        lines = [unknown_key(refused, given.get(refused) or "VALUE", _keys(arguments, refused))]
+        rest = [each for each in arguments if key_of(each) != refused]
+        return "\n".join([*lines, *_others(rest)])
     if absent := NO_OPTION.search(said):
         path = absent[1]
         keys = [each.lstrip("+~").partition("=")[0] for each in arguments]
@@ -138,9 +241,31 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
     return said.removeprefix("In 'config': ").strip()
 
 
-def _of_grammar(override: str) -> str:
+def _others(arguments: Sequence[str]) -> list[str]:
+    """Return what else is wrong with a command, one of whose settings was refused."""
+    from .check import faults  # which imports this
+
+    own = [each for each in arguments if not each.startswith("-")]
+    try:
+        loader = GlobalHydra.instance().config_loader()
+        return faults(loader.load_configuration("config", own, RunMode.RUN))
+    except CompactHydraException as error:
+        is_refused = bool(refused_key(error))
+        return message(error, own).splitlines() if is_refused else []
+
+
+def _of_grammar(override: str, arguments: Sequence[str] = ()) -> str:
     """Return advice for an argument that Hydra's grammar does not have."""
     key, is_setting, value = override.partition("=")
+    if is_setting and override.endswith(",") and override in arguments:
+        parts = list[str]()
+        for each in arguments[arguments.index(override) :]:
+            parts.append(each)
+            if not each.endswith(","):
+                break
+        if len(parts) > 1:
+            said = f"{' '.join(parts)} has a space after the comma, where the shell parts it"
+            return f"{said}: write {shlex.quote(''.join(parts))}"
     if not is_setting:
         groups = sorted(path.parent.name for path in CONF.glob("*/*.yaml") if path.stem == override)
         options = [f"{group}={override}" for group in groups if group != "tune"]
@@ -151,6 +276,20 @@ def _of_grammar(override: str) -> str:
         f"{override} cannot be read: a list is [a,b], a mapping {{a:1,b:2}}, and a value with "
         "characters such as ~ ( ; é stands in quotation marks, which the shell must leave: "
         f"{quoted}"
+    )
+
+
+def no_cache(error: Exception, cfg: Any) -> str:
+    """Return a clause on `cache_dir` if nothing can be written there, and an error is of that."""
+    if not isinstance(error, OSError) or error.errno not in (EACCES, EPERM, EROFS):
+        return ""
+    cache = Path(cfg.cache_dir).expanduser().absolute()
+    there = next(each for each in (cache, *cache.parents) if each.exists())
+    if os.access(there, os.W_OK):
+        return ""
+    return (
+        f"; nothing can be written to cache_dir={cache}: set cache_dir=FOLDER, or for all commands "
+        "the variable ELMO_BENCH_CACHE=FOLDER"
     )
 
 
@@ -216,6 +355,9 @@ def nearest(key: str, known: Collection[str]) -> str | None:
         place = ORDER.index(section) if section in ORDER else len(ORDER)
         return section != own, not ("." in key and other.endswith(f".{key}")), place
 
+    siblings = [each.rpartition(".")[2] for each in known if own and each.rpartition(".")[0] == own]
+    if beside := difflib.get_close_matches(name, siblings, n=1, cutoff=0.75):
+        return f"{own}.{beside[0]}"
     name = name if name in by_name else ELSEWHERE.get(name, name)
     if near := difflib.get_close_matches(name, by_name, n=1, cutoff=0.75):
         same = by_name[near[0]] + by_name.get(ELSEWHERE.get(near[0], ""), [])

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from elmo_bench.files import listed
+from elmo_bench.files import listed, pip_install, plain
 from elmo_bench.runs import (
     below,
     is_baseline,
@@ -29,7 +30,7 @@ from elmo_bench.runs import (
 )
 from elmo_bench.training import wandb_logger
 
-from .advice import MENDABLE, unknown_key, unknown_option
+from .advice import MENDABLE, no_cache, unknown_key, unknown_option
 from .hydra_private import locate
 from .inputs import SPLITS, choices, composition, earlier_run, overridden
 from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
@@ -37,6 +38,7 @@ from .targets import allow
 from .types import arguments, misfits, shown
 
 OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
+TRANSFORMER = "elmo_bench.encoders.transformer.Transformer"
 SLOW = ("pytorch_lightning.",)  # to import; it checks its settings itself
 # Arguments of Lightning's Trainer that have a setting of their own.
 OWN_SETTING = {"callbacks": "task.callbacks", "logger": "logger", "default_root_dir": "outputs_dir"}
@@ -66,7 +68,7 @@ class Check(Callback):
     """
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        with _ending():
+        with _ending(config):
             check(config)
             expand_home(config)
             if config.dry_run:
@@ -86,7 +88,7 @@ class Check(Callback):
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """For sweeps with other launchers, whose runs do not trigger `on_run_start`."""
-        with _ending():
+        with _ending(config):
             check(config)
 
 
@@ -113,24 +115,26 @@ def _at_home(value: Any) -> Any:
 
 
 @contextmanager
-def _ending() -> Iterator[None]:
+def _ending(cfg: DictConfig) -> Iterator[None]:
     """Exit with an exception's message; Hydra would turn that of a callback into a warning."""
     try:
         yield
     except Exception as error:
-        said = str(error) if isinstance(error, MENDABLE) else ""
+        said = f"{error}{no_cache(error, cfg)}" if isinstance(error, MENDABLE) else ""
         sys.exit(said or f"{type(error).__name__}: {error}")
 
 
 def check(config: DictConfig) -> None:
-    """Raise ValueError, with a line for each setting that is wrong."""
-    if wrong := faults(config):
+    """Raise ValueError, with a line for each setting that is wrong, or else for each package that
+    is not installed.
+    """
+    if wrong := faults(config) or not_installed(config):
         raise ValueError("\n".join(wrong))
 
 
 def faults(cfg: DictConfig) -> list[str]:
     """Return one line for each missing or wrong setting: what came, and what it must be."""
-    wrong = [*_unknown_options(cfg)]
+    wrong = [*_unknown_options(cfg), *_of_hydra(cfg)]
     try:
         raw, resolved = _plain(cfg, has_task="checkpoint" not in cfg)
     except OmegaConfBaseException as error:
@@ -150,6 +154,30 @@ def faults(cfg: DictConfig) -> list[str]:
     if not wrong and (of_wandb := (resolved.get("logger") or {}).get("wandb")):
         wrong = [*wandb_logger.refused(of_wandb)]
     return wrong or [*_together(resolved, job, given), *_overruled(cfg, raw, resolved)]
+
+
+def not_installed(cfg: DictConfig) -> list[str]:
+    """Return one line for each package that a run needs and that is not installed."""
+    job = str(OmegaConf.select(cfg, "job.name"))
+    if job not in JOBS or job in WITHOUT_A_MODEL:
+        return []
+    typed = f"encoder={choices(cfg).get('encoder', cfg.encoder.name)}"
+    adapter, logger = cfg.encoder.get("adapter"), cfg.get("logger") or {}
+    lines = list[str]()
+    if not is_baseline(cfg) and job not in ("evaluate", "predict"):  # of a checkpoint
+        is_transformer = cfg.encoder._target_ == TRANSFORMER
+        if is_transformer and find_spec("transformers") is None:
+            lines.append(f"{typed} needs the package transformers: {pip_install('transformers')}")
+        elif is_transformer and adapter and find_spec("peft") is None:
+            asked = f"encoder.adapter={adapter}"
+            lines.append(f"{asked} needs the package peft: {pip_install('transformers')}")
+        if cfg.finetune.name == "lora" and find_spec("peft") is None:
+            lines.append(f"finetune=lora needs the package peft: {pip_install('transformers')}")
+    if "tensorboard" in logger and not any(map(find_spec, ("tensorboard", "tensorboardX"))):
+        lines.append(
+            f"logger=tensorboard needs the package tensorboard: {pip_install('tensorboard')}"
+        )
+    return list(dict.fromkeys(lines))
 
 
 def faults_of(cfg: DictConfig, parts: Collection[str]) -> list[str]:
@@ -275,6 +303,10 @@ def applied_options(cfg: DictConfig) -> list[str]:
         if group not in given and chosen.get(group) in _options(cfg, group)
     ]
     lines += _replaced_recipe(cfg)
+    if is_baseline(cfg):
+        for key in ("finetune", "elmo.mix"):
+            if given.get(key, "none") != "none":
+                lines.append(f"{key}={given[key]} has no effect without layers: encoder=none")
     if reads_apart(cfg):
         lines.append(f"encoder={cfg.encoder.name} reads an example's texts apart: task.joint=false")
     return lines
@@ -326,6 +358,14 @@ def _unknown_options(cfg: DictConfig) -> Iterator[str]:
                 yield f"{unknown_option(group, name, names)} (~{group} removes the group)"
 
 
+def _of_hydra(cfg: DictConfig) -> Iterator[str]:
+    """Yield what is wrong with Hydra's own settings."""
+    hydra = composition(cfg)
+    if hydra and hydra.job.chdir:
+        said = "hydra.job.chdir=true would look for relative paths in the folder of the run"
+        yield f"{said}: leave it out; a run writes into that folder in any case"
+
+
 def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the command line asks for in vain, since an experiment or a recipe decides it."""
     given = overridden(cfg)
@@ -364,6 +404,9 @@ def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
 def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
     """Yield what is wrong with several settings together, when each is right."""
     task, encoder, embed = (config[key] for key in ("task", "encoder", "embed"))
+    for key in ("task", "data", "encoder"):
+        if (name := str(config[key].get("name"))) != plain(name):
+            yield f"{key}.name={plain(name)} has a control character: leave it out"
     # Schedules read only `fit.max_epochs`.
     if "trainer.max_epochs" in given and "limit_train_batches" not in config["trainer"]:
         epochs = shown(config["trainer"]["max_epochs"])

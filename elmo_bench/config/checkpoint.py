@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from elmo_bench.files import not_a_file
 from elmo_bench.runs import check_types
 from elmo_bench.text import Vocab, forms
 from elmo_bench.training.checkpoint import load, refusing
@@ -114,7 +115,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
 def _load(path: Path, source: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read the file: its content besides the weights, which is plain data, and these."""
     if not path.is_file():
-        raise FileNotFoundError(f"{source}: no such file")
+        raise FileNotFoundError(f"{source}: {not_a_file(path)}")
     checkpoint = load(path)
     kind = "not a checkpoint of elmo-bench, such as a best.ckpt of job=train"
     check_types(checkpoint, PARTS, f"{source}: {kind}")

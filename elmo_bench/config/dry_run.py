@@ -3,6 +3,7 @@ refuses what the job itself would refuse, and files are read as a whole. No run 
 downloaded. `--download-only` does the same online, for a machine with other devices.
 """
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,13 +20,14 @@ from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart
 from elmo_bench.training.cautions import of_encoder, of_examples, of_vectors
+from elmo_bench.training.data import draw
 
 from . import build, hardware, inputs, process
 from .check import applied_options
 
 WITH_TRAINER = ("train", "evaluate", "predict")
 DOWNLOAD = "download"  # the value of `dry_run`
-CORPUS = ("task", "data", "vocab", "text")  # settings of what is read of a corpus
+CORPUS = ("task", "data", "vocab", "text", "fraction")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same
 MODEL = ("task.model", "task.optimizer", "task.elmo", "task.scheduler")  # and no reader sees these
 
@@ -39,6 +41,8 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     corpora: dict[tuple[str, bool], tuple[list[str], int, Counter[str]]] = {}
     for config in {_settings(each): each for each in configs}.values():
         stays_offline = config.dry_run != DOWNLOAD
+        if stays_offline:  # a model in the hub's cache is read as it is there
+            os.environ.setdefault("HF_HUB_OFFLINE", "1")
         with offline() if stays_offline else nullcontext(), inputs.as_run(config) as cfg:
             said += _checked(cfg)
             if cfg.job.get("name") != "train":
@@ -93,7 +97,13 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
     counts = {split: len(examples) for split, examples in data.examples.items()}
     held_out = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
     found = {split: f"data.files.{split}={path}" for split, path in files.items()}
-    said = [f"{found.get(split, held_out)}: {n:,} examples" for split, n in counts.items()]
+    said = list[str]()
+    for split, number in counts.items():
+        line = f"{found.get(split, held_out)}: {number:,} examples"
+        if split == "train" and cfg.fraction < 1:
+            kept = len(draw(data.examples["train"], cfg.fraction, cfg.seed))
+            line += f", of which fraction={cfg.fraction} keeps {kept:,} to train on"
+        said.append(line)
     said += overlap_lines(inputs.overlap(cfg, data.examples))
     metric = build.metric(whole, data.labels)
     said += [caution.text for caution in of_examples(metric, data.examples)]

@@ -7,8 +7,10 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import Encoder
+from elmo_bench.encoders.transformer import hub
 from elmo_bench.files.download import check_online
 
+from . import inputs
 from .inputs import located, made
 from .targets import instantiate
 from .types import arguments
@@ -34,9 +36,9 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
     settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
     model = settings.get("model") if settings["_target_"].startswith("elmo_bench.") else None
     if model and isinstance(model, str) and not Path(model).expanduser().is_dir():
-        if model.startswith(("/", "~", ".")):
-            raise FileNotFoundError(f"encoder.model={model}: no such folder")
-        check_online(f"encoder.model={model}")
+        inputs.check_model(model)
+        if not hub.is_cached(model, settings.get("revision")):
+            check_online(f"encoder.model={model}")
     if isinstance(vectors := settings.get("vectors"), str):
         settings["vectors"] = located(vectors, cfg)
     elif isinstance(vectors, list) and all(isinstance(file, str) for file in vectors):

@@ -5,7 +5,7 @@ Importing this is cheap: a sweep asks it for every run that it may leave out.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict, read_write
 
-from elmo_bench.files import watched
+from elmo_bench.files import not_a_file, not_a_folder, watched
+from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.files.download import corpus as find
 from elmo_bench.runs import (
     Overlap,
@@ -94,6 +95,47 @@ def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     return _present(paths)
 
 
+def check_model(model: str) -> None:
+    """Raise FileNotFoundError for an `encoder.model` that must be a folder, by its first character,
+    and is none.
+    """
+    if model.startswith(("/", "~", ".")) and not Path(model).expanduser().is_dir():
+        raise FileNotFoundError(f"encoder.model={model}: {not_a_folder(model)}")
+
+
+def check_present(cfg: DictConfig) -> None:
+    """Raise ValueError or OSError for a corpus, word vectors or an encoder that a run would not
+    find; what it downloads may be missing. A sweep asks this before its first run.
+    """
+    with offline():
+        looks: list[Callable[[DictConfig], object]] = [corpus, checked_vector_files]
+        if not is_baseline(cfg):
+            looks.append(_check_encoder)
+        for look in looks:
+            with suppress(NotHereError):
+                look(cfg)
+
+
+def _check_encoder(cfg: DictConfig) -> None:
+    """Raise ValueError or OSError for files of our encoders that are not there."""
+    target = str(cfg.encoder.get("_target_"))
+    if not target.startswith("elmo_bench."):
+        return
+    if isinstance(model := cfg.encoder.get("model"), str):
+        check_model(model)
+    elif "model" in cfg.encoder and model is None:
+        raise ValueError(
+            f"encoder={cfg.encoder.name} needs a model: encoder.model=NAME_ON_THE_HUB, or "
+            "encoder.model=FOLDER"
+        )
+    present = encoder_files(cfg)
+    for key in ENCODER_FILES:
+        file = cfg.encoder.get(key)
+        is_read = key != "weights" or cfg.encoder.get("pretrained", True)
+        if is_read and isinstance(file, str) and f"encoder.{key}" not in present:
+            raise FileNotFoundError(f"encoder.{key}={file}: {not_a_file(file)}")
+
+
 def _named_by_a_user(cfg: DictConfig) -> Iterator[tuple[str, Path]]:
     """Yield the files, and the folders written with a /, that the settings of a user's encoder
     name, at any depth; not those that a run writes.
@@ -146,7 +188,8 @@ def checked_vector_files(cfg: DictConfig) -> list[str]:
         if not _is_file(file):
             is_given = "vocab.vectors" in overridden(cfg)
             origin = "" if is_given else cfg.vocab.get("origin", "")
-            raise FileNotFoundError(f"vocab.vectors={file}: no such file{origin and f'; {origin}'}")
+            said = f"vocab.vectors={file}: {not_a_file(file)}"
+            raise FileNotFoundError(f"{said}; {origin}" if origin else said)
     return files
 
 

@@ -9,12 +9,13 @@ process group would outlive the run that created it. Hydra finds this launcher b
 import contextlib
 import itertools
 import logging
+import re
 import shlex
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from elmo_bench import CONF
-from elmo_bench.files import Lines, counted_noun, duration, plain, signals
+from elmo_bench.files import counted_noun, duration, plain, signals
 from elmo_bench.runs import (
     failure_sentence,
     finished,
@@ -39,12 +40,14 @@ from elmo_bench.runs import (
     unfinished,
 )
 
-from .check import expand_home, faults
-from .inputs import quoted, same_run
+from .check import expand_home, faults, not_installed
+from .inputs import check_present, quoted, same_run
+from .sides import Pace, in_turns, side_of
 
 log = logging.getLogger(__name__)
 # Settings of the sweep that are not passed to its runs.
 OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")
+OVERRIDDEN = re.compile(r"^ *- override /?hydra/(launcher|sweeper): *(\w+)", re.M)
 HINTS: dict[int, str] = {
     signal.SIGKILL: ", which the system sends when memory runs out",
     signal.SIGTERM: ", which SLURM sends at the time limit",
@@ -78,6 +81,8 @@ class ProcessLauncher(Launcher):
         self.processes = processes.Processes()
         self.outcomes: dict[int, Outcome] = {}
         self.numbers: dict[str, int] = {}  # number of the first run with these settings
+        self.sides: dict[int, str] = {}  # by number of the run
+        self.pace = Pace()
         self.later = 0  # number of runs whose settings these runs choose
 
     def setup(
@@ -122,10 +127,13 @@ class ProcessLauncher(Launcher):
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
         jobs = {number: [*each] for number, each in enumerate(job_overrides, initial_job_idx)}
+        for line in self._unread_launchers():
+            log.warning(line)
         if shared := parted(jobs)[0]:
             log.info("all runs: %s", shared)
         if self.config.get("dry_run"):
             self._dry_run(jobs, configs)
+        self._check_machine(configs)
         self._run_all(jobs, configs)
         print_outcomes(self.outcomes)
         outcomes = [self.outcomes[number] for number in jobs]
@@ -145,9 +153,45 @@ class ProcessLauncher(Launcher):
             expand_home(config)
         if not self.config.get("dry_run"):  # it imports while the settings are checked
             self.processes.serve(self.environment(None), self._modules(configs))
-        if messages := dict.fromkeys(line for config in configs for line in faults(config)):
-            raise ValueError("\n".join(messages))
+        for kind in (faults, not_installed):
+            if messages := dict.fromkeys(line for config in configs for line in kind(config)):
+                raise ValueError("\n".join(messages))
         return configs
+
+    def _unread_launchers(self) -> Iterator[str]:
+        """Yield a line for each option whose file chooses a launcher or a sweeper, which Hydra
+        leaves out: config.yaml has chosen one.
+        """
+        runtime = self.config.hydra.get("runtime") or {}
+        choices = runtime.get("choices") or {}
+        sources = runtime.get("config_sources") or ()
+        folders = [each.path for each in sources if each.schema == "file"]
+        for group in ("experiment", "recipe", "data", "task", "trainer"):
+            option = choices.get(group)
+            for path in (Path(folder, group, f"{option}.yaml") for folder in folders):
+                text = path.read_text(encoding="utf-8") if path.is_file() else ""
+                for kind, name in OVERRIDDEN.findall(text):
+                    if choices.get(f"hydra/{kind}") != name:
+                        said = f"{group}={option} has hydra/{kind}: {name}, which is not read there"
+                        yield f"{said}: add hydra/{kind}={name} to the command"
+
+    def _check_machine(self, configs: Sequence[DictConfig]) -> None:
+        """Raise ValueError or OSError for what runs would not find here: files, a GPU. With a
+        prefix they may be on another machine.
+        """
+        seen = set[str]()
+        for config in configs:
+            if self.prefix or OmegaConf.select(config, "job.name") != "train":
+                continue
+            chosen = [str(key) for key in config if key not in ("hydra", "run_dir", "seed")]
+            settings = OmegaConf.to_yaml(OmegaConf.masked_copy(config, chosen))
+            if settings not in seen:
+                seen.add(settings)
+                check_present(config)
+                if config.trainer.accelerator in ("gpu", "cuda"):
+                    from .hardware import device  # imports torch and Lightning
+
+                    device(config)
 
     def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
         """Log the jobs, and what they would read and keep; then exit."""
@@ -171,7 +215,7 @@ class ProcessLauncher(Launcher):
         same, waiting = self._plan(jobs, configs)
         modules, slots = self._modules(configs), self._slots()
         running = dict[BaseProcess, tuple[int, str | None, float]]()
-        lines, count, (_, own) = Lines(), len(waiting), parted(jobs)
+        count, (_, own) = len(waiting), parted(jobs)
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
         with self.processes.stopped_by_signals():
             while waiting or running:
@@ -186,7 +230,12 @@ class ProcessLauncher(Launcher):
                     outcome, ended = self.outcomes[number], count - len(waiting) - len(running)
                     outcome.seconds = time.perf_counter() - begun
                     self._end(outcome, process.exitcode)
-                    took, said = duration(outcome.seconds), lines.line("runs", ended, count)
+                    self.pace.add(self.sides[number], outcome.seconds)
+                    took = duration(outcome.seconds)
+                    said = f"runs: {ended:,} of {count:,}"
+                    others = [*waiting, *(number for number, _, _ in running.values())]
+                    if left := self.pace.left([self.sides[each] for each in others], self.n_jobs):
+                        said = f"{said}, {left}"
                     log.info("#%d %s in %s; %s", number, outcome.status, took, said)
                 if self.processes.stopped:
                     waiting.clear()
@@ -198,7 +247,9 @@ class ProcessLauncher(Launcher):
     def _plan(
         self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]
     ) -> tuple[dict[int, int], list[int]]:
-        """Return by job the first with its settings, and the jobs to run, new or to be resumed."""
+        """Return by job the first with its settings, and the jobs to run, new or to be resumed, in
+        the order in which they start.
+        """
         searched = [self._folder(), Path(self.config.outputs_dir).absolute()]
         searched = searched if self.config.resume else []
         finished_runs, killed_runs = finished(searched), unfinished(searched)
@@ -214,7 +265,9 @@ class ProcessLauncher(Launcher):
                 killed, taken = same_run(config, killed_runs), self.outcomes.values()
                 outcome.folder = None if killed in [one.folder for one in taken] else killed
                 waiting.append(number)
-        return same, waiting
+        self.sides |= {n: side_of(config) for n, config in zip(jobs, configs, strict=True)}
+        order = in_turns({number: self.sides[number] for number in jobs})
+        return same, [number for number in order if number in waiting]
 
     def _modules(self, configs: Sequence[DictConfig]) -> list[str] | None:
         """The modules that forked runs have imported; None if runs may not be forked.

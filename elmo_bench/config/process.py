@@ -15,6 +15,7 @@ CHATTER = (  # Lightning's, on what is meant
     "dataloader is not resumable",  # StepCheckpoint restores our position
     "using a custom batch sampler",
     "`srun` command is available",
+    "`is_gradient_checkpointing` is deprecated",  # transformers', of what peft asks
 )
 
 

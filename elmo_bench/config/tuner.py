@@ -16,9 +16,9 @@ from omegaconf import OmegaConf
 from elmo_bench.files import counted_noun
 from elmo_bench.runs import leaves
 
-from .hydra_private import BasicSweeper
 from .inputs import quoted
 from .launcher import ProcessLauncher
+from .sweeper import Sweeper
 
 log = logging.getLogger(__name__)
 SPACES = "interval(LOW,HIGH), tag(log,interval(LOW,HIGH)), choice(A,B) or range(LOW,HIGH)"
@@ -38,16 +38,12 @@ class Side(NamedTuple):
         return [*self.overrides, *drawn]
 
 
-class Tuner(BasicSweeper):
+class Tuner(Sweeper):
     """Sweeps over the sides of a command, and over the draws of each.
 
     A sweep in the command makes sides, unless its key is in the space (the `tune` group) or it is
     an interval: then it is the space of its key. KEY=VALUE fixes a key.
     """
-
-    config: Any
-    hydra_context: Any
-    launcher: Any
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Train the draws of all sides, choose one of each, and train it with fresh seeds.

@@ -116,7 +116,8 @@ def encode_batches(
     """
     count = encoder.num_layers
     if layers is not None and not {*layers} <= {*range(count)}:
-        raise ValueError(f"layers={[*layers]}, but this encoder has layers 0..{count - 1}")
+        asked = ",".join(map(str, layers))
+        raise ValueError(f"layers=[{asked}], but this encoder has layers 0..{count - 1}")
     for sentence in sentences:
         if isinstance(sentence, str):
             raise ValueError(

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from elmo_bench.files import Size, read_json
+from elmo_bench.files import Size, pip_install, read_json
 
 from .tensors import check_finite
 
@@ -42,7 +42,7 @@ def add_adapters(encoder: Any, rank: Size) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        said = "finetune=lora requires a package: pip install 'elmo-bench[transformers]'"
+        said = f"finetune=lora needs the package peft: {pip_install('transformers')}"
         raise ImportError(said) from error
     settings = LoraConfig(r=rank, lora_alpha=SCALE * rank, target_modules="all-linear")
     encoder.requires_grad_(False)

@@ -70,6 +70,9 @@ def corpus(
         if present is None and downloads and file in downloads:
             present = _download(folder / path, origin, **downloads[file])
         if present is None:
+            if folders := [place for place in tried if place.is_dir()]:
+                said = f"data.files.{split}={folders[0]} is a folder, but it must be a file"
+                raise FileNotFoundError(f"{said}: give one of its files")
             relative = "Paths are relative to the working directory or to data_dir"
             raise FileNotFoundError(
                 f"data.files.{split}: no file {' or '.join(map(str, dict.fromkeys(tried)))} "

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 
 # Control characters, line breaks, bidirectional marks, and code points invalid in XML or UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -44,6 +45,26 @@ def counted_noun(number: int, noun: str) -> str:
     ('1 run', '1,200 runs')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that installs an extra of this package, as it is installed itself."""
+    is_wheel = (Path(__file__).parents[1] / "conf").is_dir()  # which a clone has beside the package
+    return f"pip install 'elmo-bench[{extra}]'" if is_wheel else f"pip install -e '.[{extra}]'"
+
+
+def not_a_file(path: str | Path) -> str:
+    """Return why a path that must be a file is none."""
+    if Path(path).expanduser().is_dir():
+        return "is a folder, but it must be a file"
+    return "no such file"
+
+
+def not_a_folder(path: str | Path) -> str:
+    """Return why a path that must be a folder is none."""
+    if Path(path).expanduser().is_file():
+        return "is a file, but it must be a folder"
+    return "no such folder"
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench.config import inputs, trusted
-from elmo_bench.files import listed
+from elmo_bench.files import listed, not_a_folder
 from elmo_bench.report import difference as differences
 from elmo_bench.report.difference import Difference
 from elmo_bench.runs import (
@@ -65,7 +65,7 @@ def check(cfg: DictConfig) -> Difference:
 def _run(key: str, folder: Path) -> Run:
     if (path := folder / "result.json").is_file():
         return read_run(path)
-    why = "no finished run" if folder.is_dir() else "no such folder"
+    why = "no finished run" if folder.is_dir() else not_a_folder(folder)
     raise FileNotFoundError(f"{key}={folder}: {why}; give the folder with the result.json of one")
 
 

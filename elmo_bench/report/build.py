@@ -54,7 +54,7 @@ def completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
     """Return a table's settings, completed by those of the report, in the types of `select`."""
     if unknown := table.keys() - {*SETTINGS}:
         raise ValueError(
-            f"tables.{title}: unknown keys {sorted(unknown)}; a table may have "
+            f"tables.{title}: unknown keys {', '.join(sorted(unknown))}; a table may have "
             f"{', '.join(SETTINGS)}"
         )
     table = {key: table.get(key, settings[key]) for key in SETTINGS}

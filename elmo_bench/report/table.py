@@ -270,8 +270,8 @@ def _keys(
     rows = full_keys(runs, rows, "rows")
     if hidden := distinguishing(runs, [*rows, *columns]):
         raise ValueError(
-            f"rows={rows} columns={columns}: runs of one cell differ in {hidden}; add it to rows "
-            "or columns"
+            f"rows=[{','.join(rows)}] columns=[{','.join(columns)}]: runs of one cell differ in "
+            f"{listed(hidden)}; add it to rows or columns"
         )
     check_files(runs, [*rows, *columns])
     return rows, columns
@@ -298,8 +298,8 @@ def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:
         if len(asked) == len(head) and all(map(equal, head, asked)):
             return head
     raise ValueError(
-        f"baseline={[*map(text, asked)]}: no such column; the values of {keys} in the runs are "
-        f"{[[*map(text, head)] for head in heads]}"
+        f"baseline={','.join(map(text, asked))}: no such column; the values of {listed(keys)} in "
+        f"the runs are {', '.join(' '.join(map(text, head)) for head in heads)}"
     )
 
 

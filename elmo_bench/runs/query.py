@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from elmo_bench.files import listed
+
 from .identity import NULLABLE, below
 from .read import FILES, INPUTS, Run, frozen, text
 
@@ -23,8 +25,8 @@ def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str
     full = [f"{key}.name" if f"{key}.name" in known_keys else key for key in keys]
     if unknown := [key for key in full if key not in known_keys]:
         raise ValueError(
-            f"{option}={list(keys)}: no run has {unknown} in its config; it has keys such "
-            "as encoder, elmo.mix, task, data.size"
+            f"{option}={','.join(keys)}: no run has {listed(unknown, 'or')} in its config; it has "
+            "keys such as encoder, elmo.mix, task, data.size"
         )
     return full
 

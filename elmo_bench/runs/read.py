@@ -15,7 +15,7 @@ from annotated_types import MaxLen, MinLen
 from pydantic import AfterValidator, ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
-from elmo_bench.files import find_files, is_taken, read_json
+from elmo_bench.files import find_files, is_taken, not_a_folder, read_json
 
 from .identity import NOT_IDENTITY, acting, below, leaves, without_effect, written_alike
 
@@ -207,7 +207,7 @@ def collect(folders: Sequence[str | Path]) -> list[Run]:
     for folder in map(Path, folders):
         finished = run_files(folder, ENDED)
         if not finished and not run_files(folder, BEGUN):
-            why = "no finished run in or below it" if folder.is_dir() else "no such folder"
+            why = "no finished run in or below it" if folder.is_dir() else not_a_folder(folder)
             raise FileNotFoundError(f"runs={folder}: {why}; {GIVE}")
         paths += finished
     if folders and not paths:

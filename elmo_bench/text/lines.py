@@ -11,6 +11,7 @@ from elmo_bench.files import (
     LINE_BYTES,
     NOT_UTF8,
     counted_noun,
+    not_a_file,
     opened,
     parse_json,
     unpacked_limit,
@@ -64,7 +65,7 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise FileNotFoundError(f"{path}: {not_a_file(path)}")
     number, size, most = 0, 0, unpacked_limit(path)
     with opened(path) as file:
         for number, line in enumerate(iter(partial(file.readline, LINE_BYTES + 1), b""), 1):

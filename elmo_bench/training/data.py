@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 from elmo_bench.elmo import Layers
 from elmo_bench.encoders import LayerMemory, LayerStore
+from elmo_bench.files import listed
 from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.text import BREAK, SUMMARY, Vocab, types
 
@@ -217,7 +218,7 @@ def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> li
             # Name the types, unless only a tag is new.
             named = types if set(types(unknown)) - set(types(labels)) else sorted
             raise ValueError(
-                f"{strange[0].source}: labels {named(unknown)} of the {split} file do not occur "
-                f"in {owner}, which has {named(labels)}{hint}"
+                f"{strange[0].source}: labels {listed(named(unknown))} of the {split} file do not "
+                f"occur in {owner}, which has {listed(named(labels))}{hint}"
             )
     return sorted(labels)

@@ -1,5 +1,6 @@
 """Advice on wrong commands: the nearest setting, the group, the job, the quotation marks."""
 
+import errno
 import logging
 import re
 import subprocess
@@ -7,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
+from omegaconf import OmegaConf
 
-from elmo_bench.config.advice import MENDABLE, before, help_of_job, message
+from elmo_bench.config.advice import MENDABLE, before, help_of_job, message, no_cache
 from elmo_bench.config.check import _ending, faults
 from elmo_bench.config.hydra_private import OF_VERSION
 from tests.conftest import CONF
@@ -44,7 +47,7 @@ def said(arguments: list[str]) -> str:
         ("encoder.model=b", "encoder.model is a setting of encoder=transformer: add that"),
         ("bilm=small", "bilm is a setting of job=pretrain: add that to the command"),
         ("+seed=3", "Either remove + prefix: 'seed=3'"),
-        ("seed=1,2", "Ambiguous value for argument 'seed=1,2'"),
+        ("seed=1,2", "seed=1,2 has several values: add -m, which runs one after the other; a single list is seed=[1,2]"),
         ("task=nerr", "task=nerr, but it must be classify, coref, ner, parse, pos, snli, squad, srl or sst5; did you mean task=ner?"),
         ("encoder=bert", "did you mean encoder=bert_base?"),
         ("experiment=brt/nr", "experiment=brt/nr, but it must be "),
@@ -73,6 +76,22 @@ def said(arguments: list[str]) -> str:
         ("--multirn seed=1,2", "--multirn: there is no such option; settings are KEY=VALUE"),
         ("trainer.max_epochs=3", "trainer.max_epochs=3 repeats a setting: write fit.max_epochs=3"),
         ("task=ner data=snli", "data=snli is a corpus of task=snli, not of task=ner; data.tasks="),
+        ("encoder=bert-base-uncased", "encoder=transformer encoder.model=bert-base-uncased"),
+        ("encoder=org/model", "is encoder=transformer encoder.model=org/model"),
+        ("encoder=tests", "a folder with a model is encoder=transformer encoder.model=tests"),
+        ("encoder=README.md", "vectors of a file are encoder=static encoder.vectors=README.md"),
+        ("encoder=none, mini", "space after the comma, where the shell parts it: write encoder=none,mini"),
+        ("seed=1, 2, 3", "write seed=1,2,3"),
+        ("elmo.at=[input, output]", "write 'elmo.at=[input,output]'"),
+        ("encoder=none,mini", "encoder=none,mini has several values: add -m, which runs one after the other"),
+        ("seed=choice(1,2)", "seed=choice(1,2) has several values: add -m"),
+        ("fraction=10 fit.epochs=3", "did you mean fit.max_epochs=3?"),
+        ("fraction=10 fit.epochs=3", "fraction=10, but it must be less than or equal to 1"),
+        ("lr=1 fit.epochs=3", "did you mean fit.max_epochs=3?"),
+        ("lr=1 fit.epochs=3", "did you mean task.optimizer.lr=1?"),
+        ("--runs X", "settings are KEY=VALUE, without dashes: runs=VALUE"),
+        ("--task ner", "without dashes: task=VALUE"),
+        ("hydra.job.chdir=true", "hydra.job.chdir=true would look for relative paths in the folder"),
         # What a + or another option is for.
         ("+task.elmo.norm=word", ""),
         ("trainer=smoke trainer.max_epochs=2", ""),
@@ -88,8 +107,39 @@ def test_what_a_command_is_told(command, answer):
 
 def test_an_error_without_words_is_named():
     assert message(MemoryError(), []) == "MemoryError"
-    with pytest.raises(SystemExit, match="MemoryError"), _ending():
+    with pytest.raises(SystemExit, match="MemoryError"), _ending(OmegaConf.create()):
         raise MemoryError
+
+
+def test_a_carriage_return_is_of_the_script():
+    (line,) = before(["seed=1\r", "--dry-run\r"])
+    assert line.startswith(r"seed=1\r has a carriage return")
+    assert line.endswith(r"sed -i 's/\r$//' SCRIPT")
+
+
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    config = OmegaConf.create({"cache_dir": f"{tmp_path}/cache"})
+    error = OSError(errno.EROFS, "Read-only file system")
+    assert no_cache(error, config) == ""
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert f"cache_dir={tmp_path}/cache: set cache_dir=FOLDER" in no_cache(error, config)
+    assert "ELMO_BENCH_CACHE=FOLDER" in no_cache(error, config)
+    assert no_cache(ValueError("x"), config) == ""
+
+
+def test_no_control_character_in_a_name():
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        config = compose("config", ['data.name="a\x07b"'], return_hydra_config=True)
+    assert faults(config) == [r"data.name=a\x07b has a control character: leave it out"]
+
+
+def test_a_tab_in_yaml(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: x\nfiles:\n\ttrain: a\n")
+    with pytest.raises(MENDABLE) as raised, path.open() as file:
+        yaml.safe_load(file)
+    told = message(raised.value, [])
+    assert told == f"{path}:3: column 1: a tab, but YAML takes no tabs: indent with spaces"
 
 
 def test_what_a_sweep_over_options_is_told():
@@ -130,7 +180,7 @@ def test_matplotlib_does_not_tell_of_its_fonts():
     code = "import logging, sys; sys.argv = ['elmo-bench', '--version']; from elmo_bench.cli import main"
     code += "; main(); print(logging.getLogger('matplotlib.font_manager').getEffectiveLevel())"
     done = subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT)
-    assert int(done.split()[-1]) == logging.WARNING
+    assert int(done.split()[-1]) == logging.ERROR
 
 
 def test_help_of_jobs_with_settings_of_others():

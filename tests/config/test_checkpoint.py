@@ -314,7 +314,5 @@ def test_labels_that_the_model_does_not_know(entities, new_run, tmp_path):
     (tmp_path / "x.txt").write_text("a B-NEW\n")
     files = [f"data.files.{split}={tmp_path}/x.txt" for split in ("train", "dev", "test")]
     command = ["job=evaluate", f"checkpoint={entities[0]}", "data=wikigold", *files]
-    with pytest.raises(
-        ValueError, match=r"x.txt:1: labels \['NEW'\] of the test file .*, which has \['LOC', "
-    ):
+    with pytest.raises(ValueError, match=r"x.txt:1: labels NEW of the test file .*, which has LOC"):
         evaluate(new_run(*command))

@@ -61,6 +61,9 @@ FILES = "task=ner data=files encoder=none data.files.train={d}/train.conll data.
         ("data.size=2 encoder=transformer encoder.model={d}/brt", "model={d}/brt: no such folder"),
         ("data.size=2 encoder=files encoder.dir={d}", "biLM, *options.json and *weights"),
         ("data.size=2 encoder=mini store.mode=memory store.max_bytes=1000", "store.mode=memory: the layers of this data would take"),
+        ("task=ner data=files encoder=none data.files.train={d}/runs data.files.dev={d}/runs", "data.files.train={d}/runs is a folder, but it must be a file"),
+        ("data.size=2 encoder=none vocab.vectors={d}/runs", "vocab.vectors={d}/runs: is a folder"),
+        ("data.size=2 encoder=transformer encoder.model={d}/own.txt", "own.txt: is a file, but it must be a folder"),
         ("data.size=2 +trainer.nonsense=3", "trainer: Trainer.__init__() got an unexpected keyword"),
     ],
 )  # fmt: skip
@@ -83,6 +86,18 @@ def test_what_a_run_refuses_a_dry_run_refuses(folder, command, said):
 )
 def test_what_was_not_read_is_said(folder, command, said):
     assert f"{said}: not here; a run downloads it" in dry_run(folder, command)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("encoder=mini fraction=0.5", "8 examples, of which fraction=0.5 keeps 4 to train on"),
+        ("encoder=none finetune=full", "finetune=full has no effect without layers: encoder=none"),
+        ("encoder=none elmo.mix=[0,1]", "elmo.mix=[0,1] has no effect without layers"),
+    ],
+)
+def test_what_has_less_effect_than_it_seems_is_said(folder, command, said):
+    assert said in dry_run(folder, f"data.size=2 trainer=cpu {command}")
 
 
 def test_runs_with_one_corpus_read_it_once(folder, monkeypatch):

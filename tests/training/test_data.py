@@ -194,14 +194,14 @@ def test_all_examples_come_in_the_order_of_the_seed():
 
 def test_labels_that_training_lacks():
     wrong = splits() | {"dev": [Sentence(("a",), ("O", "B-NEW"), "dev.txt:17")]}
-    said = r"dev.txt:17: labels \['NEW'\] of the dev file do not occur in the training file"
+    said = r"dev.txt:17: labels NEW of the dev file do not occur in the training file"
     with pytest.raises(ValueError, match=said):
         data(wrong)
     several = [Sentence(("a",), ("O", f"B-{label}"), f"dev.txt:{label}") for label in "ZAT"]
     with pytest.raises(ValueError, match=r"^dev.txt:Z: labels \['A', 'T', 'Z'\] of the dev file"):
         data(splits() | {"dev": several})
     only_a_tag = splits() | {"dev": [Sentence(("a",), ("O", "U-O"), "dev.txt:17")]}
-    with pytest.raises(ValueError, match=r"labels \['U-O'\] of the dev file"):
+    with pytest.raises(ValueError, match=r"labels U-O of the dev file"):
         data(only_a_tag)
 
 

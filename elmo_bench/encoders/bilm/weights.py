@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from elmo_bench.files import File, atomic, one_of
+from elmo_bench.files import File, atomic, not_a_file, not_a_folder, one_of
 
 from ..tensors import Shapes, check_finite, check_shapes, read_tensors
 from .bilm import BiLm
@@ -52,7 +52,7 @@ def in_folder(path: str | Path | None, kind: str) -> str | None:
         return None
     folder = Path(path).expanduser()
     if not folder.is_dir():
-        raise FileNotFoundError(f"encoder.dir={path}: no such folder")
+        raise FileNotFoundError(f"encoder.dir={path}: {not_a_folder(path)}")
     suffixes = (".json",) if kind == "options" else (".safetensors", ".hdf5", ".h5")
     files = sorted(f for f in folder.iterdir() if f.stem.endswith(kind) and f.suffix in suffixes)
     if len(files) > 1:
@@ -81,8 +81,8 @@ def load(
     whole = Options.read(path)
     names = whole.directions if directions is None else tuple(directions)
     if not {*names} <= {*whole.directions}:
-        said = f"encoder.directions={[*names]}, but the biLM of {path} has only"
-        raise ValueError(f"{said} {[*whole.directions]}")
+        said = f"encoder.directions=[{','.join(names)}], but the biLM of {path} has only"
+        raise ValueError(f"{said} {', '.join(whole.directions)}")
     with torch.device("meta"):  # parameters have only shapes, and need no memory
         frame = BiLm(whole)
     if (count := sum(x.numel() for x in frame.parameters())) > MAX_PARAMETERS:
@@ -108,7 +108,7 @@ def _file(key: str, path: str | Path | None) -> Path:
             "encoder.pretrained=false needs no weights"
         )
     if not (file := Path(path).expanduser()).is_file():
-        raise FileNotFoundError(f"{key}={path}: no such file")
+        raise FileNotFoundError(f"{key}={path}: {not_a_file(path)}")
     return file
 
 

@@ -14,10 +14,11 @@ import torch
 import transformers
 from torch import nn
 
-from elmo_bench.files import read_json
+from elmo_bench.files import plain, read_json
 
 from ..lora import merge_adapter
 from ..tensors import check_finite
+from . import hub
 
 MAX_LAYERS = 4096  # a config.json with more would fill the memory with modules
 PLAIN = re.compile(r"[\w.-]+\.safetensors", re.ASCII)  # a file's name, without a folder
@@ -40,6 +41,7 @@ def load(
     """
     source = Path(model).expanduser()
     where: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+    where["local_files_only"] = not source.is_dir() and hub.is_out_of_reach(model, revision)
     config = _config(source, where)
     tokenizer = _tokenizer(source, where, config.vocab_size)
     # Of T5 and the like only the encoder, which may also be all that the folder has.
@@ -47,7 +49,7 @@ def load(
     is_encoder = type(config) in encoders._model_mapping
     auto: Any = encoders if is_encoder else transformers.AutoModel
     if pretrained:
-        _check_index(source, config, where["revision"])
+        _check_index(source, config, where["revision"], where["local_files_only"])
         how = {"use_safetensors": True, "output_loading_info": True}
         whole, about = auto.from_pretrained(str(source), config=config, dtype=dtype, **where, **how)
         check_finite("its weights", dict(whole.named_parameters()))
@@ -71,9 +73,10 @@ def load(
 def _config(source: Path, where: dict[str, Any]) -> Any:
     """Return the config of a text encoder whose code is transformers' own."""
     if source.is_dir() and not (source / "config.json").is_file():
-        raise ValueError("this folder has no config.json")
+        raise ValueError(f"this folder has no config.json{_instead(source)}")
     # transformers would add it without a word.
-    if transformers.utils.find_adapter_config_file(str(source), revision=where["revision"]):
+    asked = {"revision": where["revision"], "local_files_only": where["local_files_only"]}
+    if transformers.utils.find_adapter_config_file(str(source), **asked):
         raise ValueError(
             "it has an adapter beside it: move adapter_config.json and the adapter's weights to "
             "another FOLDER, and give encoder.adapter=FOLDER to add it"
@@ -92,6 +95,22 @@ def _config(source: Path, where: dict[str, Any]) -> Any:
         said = f"its config.json has {count} layers"
         raise ValueError(f"{said}, but at most {MAX_LAYERS:,} are possible")
     return config
+
+
+def _instead(folder: Path) -> str:
+    """Return what to give in place of a folder that is not a model's: for an adapter the setting,
+    and of a folder of sentence-transformers, or another with one model in it, the subfolder.
+    """
+    if (folder / "adapter_config.json").is_file():
+        base = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
+        base = plain(base) if base and isinstance(base, str) else "BASE"
+        return f": it is an adapter, so give encoder.model={base} encoder.adapter={folder}"
+    models = sorted(path.parent for path in folder.glob("*/config.json"))
+    # Of sentence-transformers, the first module is the model.
+    own = [path for path in models if path.name.startswith("0_")] or models
+    if len(own) == 1:
+        return f": give the folder of its model, encoder.model={own[0]}"
+    return ""
 
 
 def _tokenizer(source: Path, where: dict[str, Any], size: int) -> Any:
@@ -116,15 +135,15 @@ def _tokenizer(source: Path, where: dict[str, Any], size: int) -> Any:
     return tokenizer
 
 
-def _check_index(source: Path, config: Any, revision: Any) -> None:
+def _check_index(source: Path, config: Any, revision: Any, is_local: bool) -> None:
     """Raise ValueError if the list of a model's files of weights names a file that is not a
     safetensors file of its folder: transformers would unpickle it.
     """
     name = getattr(config, "transformers_weights", None) or "model.safetensors.index.json"
     path = None
     if str(name).endswith(".json"):
-        missing = {"_raise_exceptions_for_missing_entries": False}
-        path = transformers.utils.cached_file(str(source), name, revision=revision, **missing)
+        how = {"_raise_exceptions_for_missing_entries": False, "local_files_only": is_local}
+        path = transformers.utils.cached_file(str(source), name, revision=revision, **how)
     names = read_json(path).get("weight_map") if path else {}
     names = names.values() if isinstance(names, dict) else [names]
     if wrong := [one for one in names if not PLAIN.fullmatch(str(one))]:

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Count, one_of
+from elmo_bench.files import Count, one_of, pip_install
 from elmo_bench.text import Sentences
 
 from ..contract import Misread
@@ -92,8 +92,8 @@ class Transformer(nn.Module):
         try:
             from .load import load, naming
         except ImportError as error:
-            said = "encoder=transformer requires a package: pip install 'elmo-bench[transformers]'"
-            raise ImportError(said) from error
+            said = f"encoder.model={model} needs the packages transformers and peft"
+            raise ImportError(f"{said}: {pip_install('transformers')} ({error})") from error
         for key, name, kind in (("pooling", pooling, Pooling), ("dtype", dtype, Dtype)):
             if name is not None:
                 one_of(f"encoder.{key}", name, get_args(kind))
