@@ -14,6 +14,7 @@ from elmo_bench import CONF
 from elmo_bench.runs import leaves
 
 from .advice import message
+from .hydra_private import OF_VERSION
 from .types import shown
 
 GROUPS = ("task", "data", "encoder", "finetune", "embed", "rnn", "schedule", "trainer")
@@ -61,7 +62,7 @@ def _folders(arguments: Sequence[str]) -> list[Path]:
 def _composed(options: dict[str, str], folders: Sequence[Path]) -> Any:
     own = [f"file://{folder.absolute()}" for folder in folders[1:]]
     path = [f"hydra.searchpath=[{','.join(own)}]"] if own else []
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **OF_VERSION):
         given = [f"{group}={value}" for group, value in options.items()]
         return compose("config", [*given, *path], return_hydra_config=True)
 

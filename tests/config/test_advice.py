@@ -128,7 +128,7 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
 
 
 def test_no_control_character_in_a_name():
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(ROOT / "conf"), **OF_VERSION):
         config = compose("config", ['data.name="a\x07b"'], return_hydra_config=True)
     assert faults(config) == [r"data.name=a\x07b has a control character: leave it out"]
 
