@@ -225,8 +225,8 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
     if several := SEVERAL.search(said):
         key, _, value = several[1].partition("=")
         said = f"{several[1]} has several values: add -m, which runs one after the other"
-        is_plain = several[2] is not None and not (CONF / key).is_dir()
-        return said + f"; a single list is {key}=[{value}]" * is_plain
+        is_list_of_values = several[2] is not None and not (CONF / key).is_dir()
+        return f"{said}; a single list is {key}=[{value}]" if is_list_of_values else said
     if refused := refused_key(error):
         given = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
         lines = [unknown_key(refused, given.get(refused) or "VALUE", _keys(arguments, refused))]
