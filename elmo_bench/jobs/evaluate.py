@@ -33,6 +33,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     cfg, module, vocab = restore(cfg)
     if original.data.name == "checkpoint":  # only the restored config names the corpus
         original = cfg
+    hardware.device(cfg)  # raises its error before an earlier evaluation in the folder moves
     with beginning(original, inputs.files(original)) if is_first() else nullcontext():
         file, data = _data(cfg, vocab)
         extend(cfg, module, vocab, data.all_sentences)

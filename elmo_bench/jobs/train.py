@@ -72,7 +72,9 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 
 def _train(cfg: DictConfig, started: float) -> dict[str, float]:
-    inputs.checked_vector_files(cfg)  # raises its error before the biLM is adapted
+    # Both raise their errors before the biLM is adapted and a finished run in the folder moves.
+    inputs.checked_vector_files(cfg)
+    hardware.device(cfg)
     files = inputs.files(cfg)
     resumed = goes_on_from(cfg, files)
     # A run goes on with its second attempt.
