@@ -285,7 +285,9 @@ def no_cache(error: Exception, cfg: Any) -> str:
         return ""
     cache = Path(cfg.cache_dir).expanduser().absolute()
     there = next(each for each in (cache, *cache.parents) if each.exists())
-    if os.access(there, os.W_OK):
+    refused = Path(str(error.filename or "/")).absolute()
+    is_of_cache = refused in (cache, *cache.parents[:-1]) or cache in refused.parents
+    if os.access(there, os.W_OK) and not is_of_cache:
         return ""
     return (
         f"; nothing can be written to cache_dir={cache}: set cache_dir=FOLDER, or for all commands "

@@ -19,7 +19,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from elmo_bench.files import listed, pip_install, plain
+from elmo_bench.files import listed, not_a_folder, pip_install, plain
 from elmo_bench.runs import (
     below,
     is_baseline,
@@ -404,6 +404,9 @@ def _of_corpus(config: Mapping[str, Any]) -> Iterator[str]:
 def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
     """Yield what is wrong with several settings together, when each is right."""
     task, encoder, embed = (config[key] for key in ("task", "encoder", "embed"))
+    for key in ("data_dir", "cache_dir", "outputs_dir"):
+        if Path(config[key]).expanduser().is_file():
+            yield f"{key}={config[key]} {not_a_folder(config[key])}"
     for key in ("task", "data", "encoder"):
         if (name := str(config[key].get("name"))) != plain(name):
             yield f"{key}.name={plain(name)} has a control character: leave it out"

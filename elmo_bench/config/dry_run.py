@@ -3,7 +3,6 @@ refuses what the job itself would refuse, and files are read as a whole. No run 
 downloaded. `--download-only` does the same online, for a machine with other devices.
 """
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -41,8 +40,6 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     corpora: dict[tuple[str, bool], tuple[list[str], int, Counter[str]]] = {}
     for config in {_settings(each): each for each in configs}.values():
         stays_offline = config.dry_run != DOWNLOAD
-        if stays_offline:  # a model in the hub's cache is read as it is there
-            os.environ.setdefault("HF_HUB_OFFLINE", "1")
         with offline() if stays_offline else nullcontext(), inputs.as_run(config) as cfg:
             said += _checked(cfg)
             if cfg.job.get("name") != "train":

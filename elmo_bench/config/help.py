@@ -76,7 +76,7 @@ def _section(group: str, node: dict[str, Any], comments: dict[str, str]) -> Iter
         is_name = parts == ["name"] and group != "data"
         comment = comments.get(key, "")
         is_reference = not comment and "${" in str(value)  # another setting changes it
-        is_own = group != "task" or comment or "model" in parts
+        is_own = group not in ("task", "encoder") or comment or "model" in parts[:-1]
         if is_hidden or is_name or is_reference or not is_own:
             continue
         setting = f"{key}={shown(value)}"

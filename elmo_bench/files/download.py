@@ -32,6 +32,11 @@ def offline() -> Iterator[None]:
         _offline.reset(token)
 
 
+def is_offline() -> bool:
+    """Whether nothing may be downloaded."""
+    return _offline.get()
+
+
 def check_online(what: str) -> None:
     """Raise NotHereError, within `offline`."""
     if _offline.get():

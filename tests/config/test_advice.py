@@ -91,6 +91,7 @@ def said(arguments: list[str]) -> str:
         ("lr=1 fit.epochs=3", "did you mean task.optimizer.lr=1?"),
         ("--runs X", "settings are KEY=VALUE, without dashes: runs=VALUE"),
         ("--task ner", "without dashes: task=VALUE"),
+        ("outputs_dir=README.md", "outputs_dir=README.md is a file, but it must be a folder"),
         ("hydra.job.chdir=true", "hydra.job.chdir=true would look for relative paths in the folder"),
         # What a + or another option is for.
         ("+task.elmo.norm=word", ""),
@@ -121,6 +122,8 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
     config = OmegaConf.create({"cache_dir": f"{tmp_path}/cache"})
     error = OSError(errno.EROFS, "Read-only file system")
     assert no_cache(error, config) == ""
+    inside = PermissionError(errno.EACCES, "Permission denied", f"{tmp_path}/cache/sample")
+    assert "set cache_dir=FOLDER" in no_cache(inside, config)
     monkeypatch.setattr("os.access", lambda *_: False)
     assert f"cache_dir={tmp_path}/cache: set cache_dir=FOLDER" in no_cache(error, config)
     assert "ELMO_BENCH_CACHE=FOLDER" in no_cache(error, config)

@@ -40,7 +40,7 @@ def test_the_baseline_and_an_encoder_are_one_sweep(given, tmp_path, encoder):
 
 
 def test_sides_take_turns_and_keep_their_numbers(given, tmp_path):
-    command = [given["static"], "seed=1,2", "-m", "encoder=none,static", *TINY]
+    command = [given["static"], "-m", "encoder=none,static", "seed=1,2", *TINY]
     done = run(*command, f"cache_dir={tmp_path}/cache", f"hydra.sweep.dir={tmp_path}/out")
     assert done.returncode == 0, done.stderr
     started = re.findall(r"#(\d)  ", done.stdout)
@@ -87,7 +87,8 @@ def test_what_a_sweep_is_told(given, tmp_path, command, said):
 )  # fmt: skip
 def test_what_is_missing_is_said_before_the_first_run(tmp_path, command, said):
     where = [f"cache_dir={tmp_path}/cache", f"hydra.sweep.dir={tmp_path}/out"]
-    done = run("-m", *command.split(), *TINY, *where)
+    tiny = TINY[1:] if "data=files" in command else TINY
+    done = run("-m", *command.split(), *tiny, *where)
     assert done.returncode == 1
     assert said in done.stderr
     assert not [*(tmp_path / "out").glob("*/.hydra")]

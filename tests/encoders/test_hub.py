@@ -10,6 +10,7 @@ from huggingface_hub import constants
 from huggingface_hub.errors import RepositoryNotFoundError
 
 from elmo_bench.encoders.transformer import Transformer, hub
+from elmo_bench.files.download import offline
 
 
 @pytest.fixture
@@ -40,6 +41,8 @@ def test_a_copy_in_the_cache_is_used(questions, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         assert hub.is_out_of_reach("a/b", None)
     assert "the copy in its cache is used" in caplog.text
+    with offline():  # a dry run
+        assert hub.is_out_of_reach("a/b", None)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert not hub.is_out_of_reach("a/b", None)
     assert len(questions) == 1

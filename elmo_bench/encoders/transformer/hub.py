@@ -7,6 +7,8 @@ import logging
 from importlib.util import find_spec
 from typing import Any
 
+from elmo_bench.files.download import is_offline
+
 log = logging.getLogger(__name__)
 SECONDS = 10.0  # for an answer of the hub
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
@@ -29,12 +31,15 @@ def is_cached(model: str, revision: str | None) -> bool:
 
 
 def is_out_of_reach(model: str, revision: str | None) -> bool:
-    """Whether the hub cannot be reached, so that a model of its cache is read as it is there.
+    """Whether the hub cannot be reached, or must not be in a dry run, so that a model of its cache
+    is read as it is there.
 
     Raises OSError if the cache does not have the model.
     """
     from huggingface_hub import constants
 
+    if is_offline():
+        return True
     if constants.HF_HUB_OFFLINE:
         return False  # its client asks nobody
     try:
