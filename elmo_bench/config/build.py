@@ -15,7 +15,13 @@ from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_sto
 from elmo_bench.nn import Backbone
 from elmo_bench.runs import smoke_batches
 from elmo_bench.text import Vocab
-from elmo_bench.training.cautions import Caution, of_encoder, of_examples, of_vectors
+from elmo_bench.training.cautions import (
+    Caution,
+    of_clusters,
+    of_encoder,
+    of_examples,
+    of_vectors,
+)
 from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import FineTuning
@@ -142,6 +148,7 @@ def cautions(cfg: DictConfig, parts: Parts) -> Iterator[Caution]:
     """Yield sentences on examples, words and encoder of a run whose scores may mean little."""
     data, elmo = parts.data, parts.elmo
     yield from of_examples(parts.module.metrics["test"], data.examples)
+    yield from of_clusters(data.examples)
     if cfg.vocab.vectors:
         yield of_vectors(parts.vectors, data.vocab.lowercase, data.words)
     if elmo.mixes:

@@ -18,7 +18,7 @@ from elmo_bench.encoders.store import row_bytes
 from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart
-from elmo_bench.training.cautions import of_encoder, of_examples, of_vectors
+from elmo_bench.training.cautions import of_clusters, of_encoder, of_examples, of_vectors
 from elmo_bench.training.data import draw
 
 from . import build, hardware, inputs, process
@@ -103,13 +103,14 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
         said.append(line)
     said += overlap_lines(inputs.overlap(cfg, data.examples))
     metric = build.metric(whole, data.labels)
-    said += [caution.text for caution in of_examples(metric, data.examples)]
+    said += [caution.line for caution in of_examples(metric, data.examples)]
+    said += [caution.line for caution in of_clusters(data.examples)]
     for file in vectors:
         size = Path(file).expanduser().stat().st_size
         said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
     vocab, vectors_of_words = build.vocab(whole, data)
     if vectors:
-        said.append(of_vectors(vectors_of_words, vocab.lowercase, data.words).text)
+        said.append(of_vectors(vectors_of_words, vocab.lowercase, data.words).line)
     tokens = sum(map(len, {tuple(each) for each in data.all_sentences}))
     return said, tokens, data.words
 
@@ -126,7 +127,7 @@ def _encoder(cfg: DictConfig, tokens: int, words: Counter[str]) -> Iterator[str]
     dim, layers = elmo.encoder.dim, elmo.chosen
     yield f"encoder={cfg.encoder.name}: {elmo.encoder.num_layers} layers of {dim} numbers a token"
     for caution in of_encoder(cfg.encoder.name, elmo.encoder, words):
-        yield caution.text
+        yield caution.line
     if not tokens or not build.is_stored(cfg.store.mode, elmo):  # no file is here yet
         return
     size = tokens * len(layers) * row_bytes(dim, cfg.store.dtype)

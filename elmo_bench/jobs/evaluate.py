@@ -82,7 +82,9 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
 
 def _cautions(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[cautions.Caution]:
     """Yield sentences on the split's examples and on words that the encoder cannot read."""
-    yield from cautions.of_examples(module.metrics["test"], {cfg.split: data.examples["test"]})
+    examples = {cfg.split: data.examples["test"]}
+    yield from cautions.of_examples(module.metrics["test"], examples)
+    yield from cautions.of_clusters(examples)
     if module.elmo.mixes:
         yield from cautions.of_encoder(cfg.encoder.name, module.elmo.encoder, data.words)
 

@@ -34,26 +34,34 @@ class Caution(NamedTuple):
     about: str
     text: str
     level: int = logging.WARNING  # only warnings are kept in a result
+    words: str = ""  # of the corpus, as examples; a result and its archive have no texts
+
+    @property
+    def line(self) -> str:
+        """The sentence with its examples."""
+        return self.text + self.words
 
 
 def tell(cautions: Iterable[Caution]) -> dict[str, str]:
     """Log each sentence; return the warnings, by what they are about."""
     warnings = {}
     for caution in cautions:
-        log.log(caution.level, "%s", caution.text)
+        log.log(caution.level, "%s", caution.line)
         if caution.level == logging.WARNING:
             warnings[caution.about] = caution.text
     return warnings
 
 
 def of_examples(metric: Any, examples: Mapping[str, Sequence[Example]]) -> Iterator[Caution]:
-    """Yield sentences on what is right in each split, and on the clusters of the last one, on which
-    a report compares runs.
-    """
-    for split, part in examples.items():
-        if hasattr(metric, "tally"):
+    """Yield sentences on what is right in each split; none for a metric that cannot tell."""
+    if hasattr(metric, "tally"):
+        for split, part in examples.items():
             gold = metric.tally([example.gold for example in part])
             yield from _of_gold(split, gold, sought(metric, part), getattr(metric, "labels", ()))
+
+
+def of_clusters(examples: Mapping[str, Sequence[Example]]) -> Iterator[Caution]:
+    """Yield a sentence if the last split, on which a report compares runs, has few clusters."""
     split, part = [*examples.items()][-1]
     numbers, unit = clusters(part)
     if split != "train" and (count := len({*numbers})) < FEW_CLUSTERS:
@@ -146,8 +154,9 @@ def _of_words(about: str, owner: str, misread: Misread, words: Counter[str]) -> 
     return Caution(
         about,
         f"{owner}: {misread.what} {number:,} of {total:,} word types of the corpus "
-        f"({100 * share:.1f} %){examples}",
+        f"({100 * share:.1f} %)",
         logging.WARNING if share >= misread.most else logging.INFO,
+        examples,
     )
 
 

@@ -1,5 +1,6 @@
 """Notes on scores that do not mean what they seem to."""
 
+import numpy as np
 import pytest
 
 from elmo_bench.report.build import build_tables
@@ -68,6 +69,24 @@ def test_smoke_runs(tmp_path):
     assert said in notes(tmp_path)
     run(tmp_path, "mini", 1, trainer={"limit_train_batches": 0.5})
     assert not any(note.startswith("ner, mini: smoke") for note in notes(tmp_path))
+
+
+def test_few_documents_stand_beside_the_interval(tmp_path):
+    """Ten are not few."""
+    for count in (3, 10):
+        folder, rng = tmp_path / str(count), np.random.default_rng(0)
+        for encoder in ("none", "mini"):
+            for seed in (1, 2):
+                right = rng.random(40) < (0.5 if encoder == "none" else 0.8)
+                run(folder, encoder, seed, float(right.mean()))
+                arrays = {"f1": np.stack([right, right**0] * 2, 1)[:, None].astype(float)}
+                arrays |= {"groups": np.arange(40) % count, "sentences": np.arange(40).astype("u8")}
+                arrays["unit"] = np.frombuffer(b"document", np.uint8)
+                (folder / f"wikigold{encoder}{seed}" / "counts").mkdir()
+                np.savez(folder / f"wikigold{encoder}{seed}" / "counts" / "test.npz", **arrays)
+    said = "ner, mini: the interval rests on 3 documents only, which say little of others"
+    assert notes(tmp_path / "3", baseline="none") == [said]
+    assert notes(tmp_path / "10", baseline="none") == []
 
 
 @pytest.mark.parametrize("wrong", [["a"], {"test": 1}])

@@ -9,6 +9,7 @@ import pytest
 from elmo_bench.encoders import Misread
 from elmo_bench.training.cautions import (
     Caution,
+    of_clusters,
     of_encoder,
     of_examples,
     of_predictions,
@@ -98,10 +99,11 @@ def test_labels_that_a_split_lacks():
 
 def test_few_clusters_are_told_but_are_no_warning():
     few = examples(["yes", "no"])
-    cautions = [*of_examples(METRICS["labels"], {"train": few, "dev": few, "test": few})]
+    cautions = [*of_clusters({"train": few, "dev": few, "test": few})]
     said = "test has 2 documents only: intervals and p rest on so few"
     assert cautions == [Caution("test", said, logging.INFO)]
     assert tell(cautions) == {}
+    assert [*of_clusters({"train": few, "dev": examples(["yes"] * 10)})] == []
 
 
 @pytest.mark.parametrize(
@@ -139,8 +141,10 @@ def test_words_that_an_encoder_cannot_read(caplog, lacking, most, level, share):
     encoder = SimpleNamespace(misread=lambda words: Misread("no vector for", lacking, most))
     kept = tell(of_encoder("static", encoder, WORDS))
     said = f"encoder=static: no vector for {len(lacking)} of 4 word types of the corpus ({share}"
+    kept_text = said.partition(", such as")[0]
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [(level, said)]
-    assert kept == ({"encoder": said} if level == "WARNING" else {})
+    # A result and its archive have no texts of the corpus.
+    assert kept == ({"encoder": kept_text} if level == "WARNING" else {})
 
 
 def test_an_encoder_that_reads_all_or_cannot_tell():
