@@ -80,7 +80,8 @@ def _vectors(
                 refuse_mark(source)
             count += 1
             # Splitting each of two million lines would take half a minute.
-            is_other = wanted is not None and line[: line.find(b" ")] not in beginnings
+            beginning = line[: line.find(b" ")]
+            is_other = wanted is not None and beginning not in beginnings
             is_cut = line.endswith(b" ")  # without a line feed
             if not is_other or is_cut or line.count(b" ") != blanks:
                 vector = _parted(line, width, source)
@@ -88,8 +89,8 @@ def _vectors(
                 blanks = line.count(b" ") if blanks < 0 else blanks
                 if wanted is None or vector.word in wanted:
                     yield vector
-            elif not line.isascii():  # most lines of an English file are
-                decode(line, source)
+            elif not beginning.isascii():
+                decode(beginning, source)
     if expected not in (None, count):
         raise ValueError(
             f"{path}: its first line says {expected} vectors, but the file has {count}: get the "

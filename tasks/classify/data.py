@@ -129,8 +129,8 @@ def _is_table(path: Path, columns: Mapping[str, Any], pattern: str | None, encod
     pattern, or its first line has the names, or as many columns as the numbers say.
     """
     if pattern:
-        form = re.compile(pattern)
-        return all(form.fullmatch(line) for _, line in read_lines(path, encoding) if line.strip())
+        form, lines = _compiled(pattern), read_lines(path, encoding)
+        return all(form.fullmatch(line) for _, line in lines if line.strip())
     if _suffix(path) in (*JSON, ".csv"):
         return True
     first = next((line for _, line in read_lines(path, encoding) if line.strip(" ")), "")
@@ -182,7 +182,7 @@ def _named(
                     "but each needs its own; columns without names are numbers: data.columns.text=1"
                 )
             if by_name:
-                if wrong := _wrong_names([*map(str, names)], path, columns):
+                if wrong := _wrong_names([*map(str, names)], columns):
                     raise ValueError(f"{path}:{number}: {wrong}")
                 continue
         if len(row) != len(names):
@@ -193,7 +193,7 @@ def _named(
         yield number, dict(zip(names, row, strict=True))
 
 
-def _wrong_names(names: Sequence[str], path: Path, columns: Mapping[str, Any]) -> str:
+def _wrong_names(names: Sequence[str], columns: Mapping[str, Any]) -> str:
     """Say what is wrong with the first line of a table, if a column is not there; else ""."""
     wanted = _flat(columns)
     missing = [name for name in wanted if name not in names]
@@ -235,11 +235,15 @@ def _numbers(cells: Sequence[str], columns: Mapping[str, Any]) -> str:
     return " ".join(f"data.columns.{key}={number + 1}" for key, number in chosen)
 
 
-def _matched(path: Path, pattern: str, encoding: str) -> Iterator[tuple[int, Row]]:
+def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        form = re.compile(pattern)
+        return re.compile(pattern)
     except re.error as error:
         raise ValueError(f"data.columns.pattern={pattern}: {error}") from error
+
+
+def _matched(path: Path, pattern: str, encoding: str) -> Iterator[tuple[int, Row]]:
+    form = _compiled(pattern)
     for number, line in read_lines(path, encoding):
         if line.strip():
             if not (match := form.fullmatch(line)):

@@ -30,3 +30,11 @@ def test_a_case_is_always_the_same():
     first, again = ([case_of(ROWS["ner"], 0, number).data for number in range(20)] for _ in "ab")
     assert first == again
     assert len({*first}) > 10
+
+
+def test_a_comment_before_a_sentence_has_any_width():
+    """As docs/formats.md has it, also if its last word looks like a tag; elsewhere it is a row."""
+    comment, sentence = b"# blood group O\n", b"It O\nis O\n"
+    assert not damage("ner", "x.txt", comment + sentence + b"\n" + comment + sentence)
+    for content in (sentence + comment, sentence + b"wet x O\n"):
+        assert damage("ner", "x.txt", content) == "rows of different width"

@@ -5,7 +5,9 @@ import re
 import pytest
 from pytorch_lightning.utilities import rank_zero_only
 
+from elmo_bench.config.check import faults
 from elmo_bench.training import wandb_logger
+from tests.conftest import composed
 
 wandb = pytest.importorskip("wandb")
 
@@ -101,6 +103,12 @@ def test_what_is_too_long_is_cut_and_nothing_else(tmp_path):
 def test_what_is_refused_is_known_before(settings, said):
     (line,) = wandb_logger.refused({"_target_": "x", "save_dir": "y", "init_timeout": 5} | settings)
     assert re.match(said, line)
+
+
+def test_the_check_of_settings_asks():
+    (line,) = faults(composed("logger=wandb", "logger.wandb.project=a/b"))
+    assert line.startswith("logger.wandb.project=a/b: Invalid project name")
+    assert not faults(composed("logger=wandb", f"data.name={LONG}"))
 
 
 def test_variables_that_are_refused_are_known_before(monkeypatch):
