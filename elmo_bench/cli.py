@@ -4,6 +4,7 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -43,8 +44,26 @@ def main() -> None:
         for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
             sys.argv.remove(option)
             sys.argv.insert(1, option)
+        if means_several_runs(sys.argv[1:]):
+            sys.argv.append("hydra.mode=MULTIRUN")
         how = {**hydra_private.OF_VERSION, **targets.OF_LOGGING}
         hydra.main(config_path=str(CONF), config_name="config", **how)(run)()
+
+
+def means_several_runs(arguments: Sequence[str]) -> bool:
+    """Whether a command makes a sweep by an option that sets hydra.mode: Hydra 1.4 reads that only
+    from the command line.
+
+    >>> means_several_runs(["sweep=seeds"]), means_several_runs(["sweep=seeds", "-m"])
+    (True, False)
+    """
+    given = [argument.lstrip("+") for argument in arguments]
+    if {"-m", "--multirun"} & {*given} or any(each.startswith("hydra.mode=") for each in given):
+        return False
+    return "job=card" in given or any(
+        each.startswith("sweep=") and each not in ("sweep=", "sweep=[]", "sweep=null")
+        for each in given
+    )
 
 
 def run(cfg: Any) -> object:
