@@ -146,17 +146,20 @@ def _settings(text: str) -> dict[str, str]:
 
 
 def as_sweep(arguments: Sequence[str]) -> list[str]:
-    """Return a command's arguments, with -m in front if it is a sweep: argparse has the option only
-    before or after all settings, and an option of `sweep` makes the command one.
+    """Return a command's arguments, with -m in front if it is a sweep. argparse has the option only
+    before or after all settings; and `job=card` and the options of `sweep` make a command a sweep,
+    by `hydra.mode`, which Hydra 1.4 reads only from the command line.
 
     >>> as_sweep(["seed=1,2", "-m"]), as_sweep(["sweep=seeds"]), as_sweep(["sweep=[]"])
     (['-m', 'seed=1,2'], ['-m', 'sweep=seeds'], ['sweep=[]'])
     """
-    is_query = any(each.partition("=")[0] in QUERIES for each in arguments)
     others = [each for each in arguments if each not in ("-m", "--multirun")]
-    values = [each.partition("=")[2] for each in others if each.startswith("sweep=")]
+    is_query = any(each.partition("=")[0] in QUERIES for each in arguments)
+    sweeps = [each.partition("=")[2] for each in others if each.startswith("sweep=")]
+    has_sweep = bool(sweeps) and sweeps[-1] not in ("", "[]", "null")
+    has_mode = any(each.lstrip("+").startswith("hydra.mode=") for each in others)
     is_sweep = len(others) < len(arguments)
-    if not is_query and values and values[-1] not in ("", "[]", "null"):
+    if (has_sweep or "job=card" in others) and not (is_query or has_mode):
         is_sweep = True
     return ["-m", *others] if is_sweep else others
 

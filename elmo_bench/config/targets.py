@@ -35,7 +35,8 @@ def allow(config: Any) -> None:
 
 
 def instantiate(node: Any, **more: Any) -> Any:
-    """Call Hydra's `instantiate`, and re-raise what a constructor raises, with its own message.
+    """Call Hydra's `instantiate`, and re-raise what a constructor raises, with its own message; but
+    a TypeError as InstantiationException.
 
     Raises ValueError for a `_target_`, at any depth, that no config may call.
     """
@@ -54,6 +55,8 @@ def instantiate(node: Any, **more: Any) -> Any:
         if error.__cause__ is None or isinstance(error.__cause__, TypeError):
             raise
         raise error.__cause__ from None
+    except TypeError as error:  # mostly a wrong argument; Hydra 1.4 raises it as it is
+        raise InstantiationException(f"Error in call to {node['_target_']}: {error}") from error
 
 
 def _targets(node: Any) -> Iterator[str]:

@@ -38,6 +38,15 @@ def test_ours_and_the_libraries():
     assert optimizer(linear.parameters()).defaults["lr"] == 1
 
 
+def test_what_a_constructor_raises():
+    """The same with Hydra 1.3 and 1.4."""
+    with pytest.raises(InstantiationException, match=r"torch\.nn.*unexpected") as raised:
+        instantiate({"_target_": "torch.nn.Linear", "size": 1})
+    assert isinstance(raised.value.__cause__, TypeError)
+    with pytest.raises(ValueError, match=r"^Invalid beta"):
+        instantiate({"_target_": "torch.optim.Adam", "params": [], "betas": [2.0, 2.0]})
+
+
 def test_a_users_own(tmp_path, monkeypatch):
     """What a function of a user's returns may be an object of another module of the same package,
     which can itself be called.
