@@ -44,26 +44,27 @@ def main() -> None:
         for option in {"-m", "--multirun"} & {*arguments}:  # argparse has it before or after all
             sys.argv.remove(option)
             sys.argv.insert(1, option)
-        if means_several_runs(sys.argv[1:]):
-            sys.argv.append("hydra.mode=MULTIRUN")
+        if number := sweeping_option(sys.argv[1:]):  # beside it: argparse has settings together
+            sys.argv.insert(number + 1, "hydra.mode=MULTIRUN")
         how = {**hydra_private.OF_VERSION, **targets.OF_LOGGING}
         hydra.main(config_path=str(CONF), config_name="config", **how)(run)()
 
 
-def means_several_runs(arguments: Sequence[str]) -> bool:
-    """Whether a command makes a sweep by an option that sets hydra.mode: Hydra 1.4 reads that only
-    from the command line.
+def sweeping_option(arguments: Sequence[str]) -> int:
+    """Return the number, from 1, of an argument with an option that sets hydra.mode, which Hydra
+    1.4 reads only from the command line; 0 if there is none or the command says the mode.
 
-    >>> means_several_runs(["sweep=seeds"]), means_several_runs(["sweep=seeds", "-m"])
-    (True, False)
+    >>> sweeping_option(["seed=1", "sweep=seeds"]), sweeping_option(["sweep=seeds", "-m"])
+    (2, 0)
     """
     given = [argument.lstrip("+") for argument in arguments]
     if {"-m", "--multirun"} & {*given} or any(each.startswith("hydra.mode=") for each in given):
-        return False
-    return "job=card" in given or any(
-        each.startswith("sweep=") and each not in ("sweep=", "sweep=[]", "sweep=null")
-        for each in given
-    )
+        return 0
+    for number, each in enumerate(given, 1):
+        is_sweep = each.startswith("sweep=") and each not in ("sweep=", "sweep=[]", "sweep=null")
+        if is_sweep or each == "job=card":
+            return number
+    return 0
 
 
 def run(cfg: Any) -> object:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.core.utils import JobReturn, JobStatus
@@ -16,7 +17,6 @@ from omegaconf import OmegaConf
 from elmo_bench.files import counted_noun
 from elmo_bench.runs import leaves
 
-from .hydra_private import BasicSweeper
 from .inputs import quoted
 from .launcher import ProcessLauncher
 
