@@ -12,6 +12,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 import transformers
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.utils import JobReturn
 from pytorch_lightning.strategies import DDPStrategy
 from torchmetrics import Metric
@@ -49,7 +50,7 @@ NAMES = {
     # Hydra
     "_internal": lambda: len(hydra_private.REPORTERS) == 2,
     "_locate": lambda: hydra_private.locate("elmo_bench.nn.BiLstm").__name__ == "BiLstm",
-    "_parse_config": lambda: callable(hydra_private.BasicSweeper._parse_config),
+    "_parse_config": lambda: callable(BasicSweeper._parse_config),
     "_instances": lambda: isinstance(hydra_private.singletons(), dict),
     "_return_value": lambda: "_return_value" in JobReturn.__dataclass_fields__,
     # argparse, whose parser Hydra has

@@ -40,7 +40,7 @@ def test_ours_and_the_libraries():
 
 def test_what_a_constructor_raises():
     """The same with Hydra 1.3 and 1.4."""
-    with pytest.raises(InstantiationException, match=r"torch\.nn.*unexpected") as raised:
+    with pytest.raises(InstantiationException, match="got an unexpected keyword") as raised:
         instantiate({"_target_": "torch.nn.Linear", "size": 1})
     assert isinstance(raised.value.__cause__, TypeError)
     with pytest.raises(ValueError, match=r"^Invalid beta"):
