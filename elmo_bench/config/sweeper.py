@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
@@ -18,7 +19,6 @@ from elmo_bench.runs import key_of, leaves
 
 from .advice import refused_key, unknown_key
 from .check import faults
-from .hydra_private import BasicSweeper
 from .launcher import ProcessLauncher
 
 log = logging.getLogger(__name__)
