@@ -252,8 +252,8 @@ def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
 def _possible_layers(cfg: DictConfig) -> Iterator[int | None]:
     """Yield the numbers of the encoder's layers by which `elmo.mix` may have two names."""
     yield from (None, 1)
-    mix: Any = OmegaConf.to_container(cfg)["elmo"]["mix"]  # type: ignore[call-overload, index]
-    layers = mix if isinstance(mix, list) else [mix]
+    mix = OmegaConf.select(cfg, "elmo.mix")  # a job of one's own may have none
+    layers = [*mix] if isinstance(mix, ListConfig) else [mix]
     if all(isinstance(layer, int) for layer in layers):
         yield max(layers) + 1
 

@@ -186,6 +186,8 @@ def hash_content(path: Path) -> str:
     """Return the sha256 of a file's content, that of a `.gz` unpacked; ValueError for a damaged
     one.
     """
+    if path.suffix != ".gz":
+        return hash_file(path)
     sha256 = hashlib.sha256()
     with opened(path) as file:
         while piece := file.read(BUFFER):

@@ -75,7 +75,7 @@ def identity_of(cfg: DictConfig, inputs: Mapping[str, str], num_layers: int | No
     number of the top layer.
     """
     config = resolved(cfg)
-    config["elmo"]["mix"] = _mix(config["elmo"]["mix"], num_layers)
+    _name_layers(config, num_layers)
     left_out = (*at_default(config), *_names_of_files(config))
     settings = {key: value for key, value in acting(config).items() if key not in left_out}
     return f"{digest(settings)}-{digest(inputs)}"
@@ -99,17 +99,21 @@ def num_layers_in(files: Mapping[str, Path]) -> int | None:
     return None
 
 
-def _mix(mix: Any, num_layers: int | None) -> Any:
-    """Return one way to write the layers of `elmo.mix`: the top layer as `top`, a single one as its
+def _name_layers(config: dict[str, Any], num_layers: int | None) -> None:
+    """Write the layers of `elmo.mix` in one way: the top layer as `top`, a single one as its
     number, several in order, and every layer as `all`.
     """
+    if "elmo" not in config:  # of a job of one's own, say
+        return
+    mix = config["elmo"]["mix"]
     if isinstance(mix, list):
         mix = mix[0] if len(mix) == 1 else sorted(mix)
-    if num_layers is None:
-        return mix
-    if mix == num_layers - 1 or (num_layers == 1 and mix in ("all", "uniform")):
-        return "top"
-    return "all" if mix == [*range(num_layers)] else mix
+    if num_layers is not None:
+        if mix == num_layers - 1 or (num_layers == 1 and mix in ("all", "uniform")):
+            mix = "top"
+        elif mix == [*range(num_layers)]:
+            mix = "all"
+    config["elmo"]["mix"] = mix
 
 
 def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
@@ -140,7 +144,7 @@ def settings_digest(cfg: DictConfig) -> str:
     sweep with equal digests are one run, but runs that differ in num_workers are not.
     """
     config = resolved(cfg, unknown=("run_dir",))
-    config["elmo"]["mix"] = _mix(config["elmo"]["mix"], None)
+    _name_layers(config, None)
     without = tuple(without_effect(config))
     return digest({key: value for key, value in leaves(config) if not below(key, without)})
 
@@ -229,7 +233,7 @@ def without_effect(config: Mapping[str, Any]) -> Iterator[str]:
     is_mixed = mix == "all" or (isinstance(mix, list) and len(mix) > 1)
     if mix == "none":  # the baseline
         yield from (key for key in settings if below(key, ("elmo",)) and key != "elmo.mix")
-        yield from ("finetune", "store")
+        yield from ("finetune", "store", "task.joint")
     if not settings.get("elmo.adapt") or mix == "none":
         yield "adapt"
     # A single share is 1 for any logit; a uniform mix has no logits.

@@ -149,7 +149,7 @@ def test_what_is_right_is_kept_as_it_is(folder, command):
 def test_what_is_downloaded_is_here_for_a_run(folder, monkeypatch):
     """On a machine without the run's GPU, too."""
 
-    def retrieve(url, path, sha256):
+    def retrieve(url, path, sha256, _):
         if not path.is_file():
             download.check_online(str(path))
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class Lengths(torch.nn.Module):
 def test_layers_that_an_encoder_does_not_have(encoder):
     last = encoder.num_layers - 1
     for layer in (-1, encoder.num_layers, 99):
-        said = rf"layers=\[0, {layer}\], but this encoder has layers 0..{last}"
+        said = rf"layers=\[0,{layer}\], but this encoder has layers 0..{last}"
         with pytest.raises(ValueError, match=said):
             encode(encoder, [["a"]], [0, layer])
     assert encode(encoder, [["a"]], [last, 0])[0].shape[0] == 2

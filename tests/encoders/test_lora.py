@@ -54,6 +54,6 @@ def test_an_encoder_without_a_model_of_transformers():
 def test_without_peft(lines, tmp_path, monkeypatch):
     encoder = Transformer(model=models.save("bert", tmp_path / "bert", lines))
     monkeypatch.setitem(sys.modules, "peft", None)
-    said = r"finetune=lora .* pip install 'elmo-bench\[transformers"
+    said = r"finetune=lora .* pip install .*\[transformers\]"
     with pytest.raises(ImportError, match=said):
         add_adapters(encoder, 4)

@@ -733,7 +733,7 @@ def test_a_subword_that_was_added_to_the_tokenizer(broken):
 def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.delitem(sys.modules, "elmo_bench.encoders.transformer.load")
-    with pytest.raises(ImportError, match=r"pip install 'elmo-bench\[transformers\]'"):
+    with pytest.raises(ImportError, match=r"pip install .*\[transformers\]"):
         Transformer(model="anything")
 
 

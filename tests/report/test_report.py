@@ -259,7 +259,7 @@ def test_mixed_code_is_noted(tmp_path):
         ({"columns": ["layers"]}, r"columns=layers: no run has"),
         (
             {"baseline": ("none",)},
-            r"baseline=\['none'\]: no such column; .*\[\['top'\], \['\[0,1\]'",
+            r"baseline=none: no such column; .*in the runs are top, \[0,1\], all",
         ),
         ({"metric": "em"}, r"metric=em: .*, a run of ner, .* only test/f1, test/recall"),
         ({"split": "train"}, "split=train, but it must be dev or test"),
@@ -347,7 +347,7 @@ def test_bert_stands_beside_its_own_paper(tmp_path):
     said = (
         "squad, all layers: the texts of an example are read apart, and by others in one sequence"
     )
-    assert some.notes == [said]
+    assert some.notes == [said, "the sides differ in task.joint, too"]
     title = tables(report([runs["squad"]], ["task"], ["elmo.mix"]))["paper"].title
     assert title.endswith("beside Devlin et al. (2019)")
 

@@ -56,7 +56,7 @@ def test_alone_and_in_a_batch_of_64(tmp_path_factory, task):
         ("srl", 10, 40, ["rnn.num_layers=2"]),
         ("squad", 3, 40, ["task.model.hidden_size=32"]),
         ("snli", 10, 20, ["task.model.hidden_size=32"]),
-        ("sst5", 10, 20, ["task.model.hidden_size=32", "task.model.layer_sizes=[32,32]"]),
+        ("sst5", 10, 40, ["task.model.hidden_size=32", "task.model.layer_sizes=[32,32]"]),
         ("pos", 10, 40, []),
         ("parse", 10, 80, ["task.model.head_size=32", "task.model.relation_size=32"]),
     ],

@@ -308,7 +308,8 @@ def test_pairs_with_scores_from_the_command_line_to_predictions(tmp_path, new_ru
     assert {"dev/pearson", "dev/spearman"} <= scores.keys()
     checkpoint = f"checkpoint={tmp_path}/run0/best.ckpt"
     again = evaluate(new_run("job=evaluate", *corpus, checkpoint, "split=dev"))
-    assert again == {name: scores[name] for name in again}
+    # An evaluation has no store: the encoder reads other batches, which moves the last digits.
+    assert again == pytest.approx({name: scores[name] for name in again}, abs=1e-6)
     output = tmp_path / "out.jsonl"
     predict(new_run("job=predict", checkpoint, f"input={tmp_path}/in.txt", f"output={output}"))
     first, blank, third, _ = output.read_text().split("\n")

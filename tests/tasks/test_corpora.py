@@ -68,7 +68,12 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     monkeypatch.setattr(build, "reader", lambda cfg, split: lambda path: examples)
     figures = score(cfg)
     assert figures[cfg.task.monitor] == 1
-    assert set(figures.values()) == {1.0}
+    # The part of SNLI lacks a label, whose scores are 0 for want of examples.
+    counted = set(figures)
+    if task == "snli":
+        labels = {example.gold for example in examples}
+        counted = {name for name in figures if name.rpartition("/")[0] in {"", *labels}}
+    assert {figures[name] for name in counted} == {1.0}
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_labels_that_training_lacks():
     with pytest.raises(ValueError, match=said):
         data(wrong)
     several = [Sentence(("a",), ("O", f"B-{label}"), f"dev.txt:{label}") for label in "ZAT"]
-    with pytest.raises(ValueError, match=r"^dev.txt:Z: labels \['A', 'T', 'Z'\] of the dev file"):
+    with pytest.raises(ValueError, match=r"^dev.txt:Z: labels A, T and Z of the dev file"):
         data(splits() | {"dev": several})
     only_a_tag = splits() | {"dev": [Sentence(("a",), ("O", "U-O"), "dev.txt:17")]}
     with pytest.raises(ValueError, match=r"labels U-O of the dev file"):
