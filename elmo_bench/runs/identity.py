@@ -242,7 +242,7 @@ def without_effect(config: Mapping[str, Any]) -> Iterator[str]:
     # No layers are kept of an encoder that trains, and a table of vectors is its own store.
     is_finetuned = settings.get("finetune.name", "none") != "none"
     is_static = str(settings.get("encoder._target_")).startswith("elmo_bench.encoders.static.")
-    is_smoke = isinstance(settings.get("trainer.limit_train_batches"), int)
+    is_smoke = smoke_batches(config) is not None
     if is_finetuned or is_static or is_smoke or settings.get("store.mode") == "off":
         yield "store.dtype"
     if "schedule._target_" in settings:
@@ -261,7 +261,7 @@ def at_default(config: Mapping[str, Any]) -> Iterator[str]:
         is_unset = value is None and below(key, NULLABLE)
         if is_unset or (key in EARLIER and value == EARLIER[key]):
             yield key
-    if config.get("schedule", {}).get("name") == "constant":
+    if (config.get("schedule") or {}).get("name") == "constant":
         yield "schedule.name"
     if (config.get("store") or {}).get("dtype") == "float32":
         yield "store.dtype"

@@ -82,7 +82,8 @@ def refused(settings: Mapping[str, Any]) -> Iterator[str]:
         try:
             wandb.Settings().update_from_env_vars({name: os.environ[name]})
         except (wandb.Error, ValueError) as error:
-            yield f"the environment variable {name}={os.environ[name]}: {reason(error)}"
+            shown = "..." if "KEY" in name or "TOKEN" in name else os.environ[name]  # secrets
+            yield f"the environment variable {name}={shown}: {reason(error)}"
 
 
 def shortened(settings: Mapping[str, Any]) -> dict[str, Any]:
