@@ -143,3 +143,11 @@ def test_of_several_processes_the_first_has_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("NODE_RANK", "1")
     build(tmp_path).log_metrics({"dev/f1": 0.5})
     assert not [*tmp_path.rglob("wandb")]
+
+
+def test_a_key_that_is_refused_is_not_printed(monkeypatch):
+    secret = 40 * "s"
+    monkeypatch.setenv("WANDB_API_KEY", f" {secret}")
+    (line,) = wandb_logger.refused({})
+    assert line.startswith("the environment variable WANDB_API_KEY=...: ")
+    assert secret not in line
