@@ -117,11 +117,10 @@ def runs_of(config: dict[str, Any], seeds: range, f1: float) -> list[Run]:
     return runs
 
 
-def are_told_apart(config: dict[str, Any], other: dict[str, Any], key: str, seeds: range) -> bool:
+def are_told_apart(runs: list[Run], others: list[Run], key: str) -> bool:
     """Whether a report has both values of a setting, each in a cell of its own, or names it."""
-    runs = [*runs_of(config, range(2), 0.5), *runs_of(other, seeds, 0.75)]
     try:
-        cells = report(runs, None, ["encoder.name"]).cells
+        cells = report([*runs, *others], None, ["encoder.name"]).cells
     except ValueError as error:
         return key in str(error)
     return sorted(cell.figures for cell in cells) == [(0.5, 0.5), (0.75, 0.75)]
@@ -141,12 +140,14 @@ def settings_once(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
 def test_no_two_values_of_a_setting_are_in_one_cell(configs):
     """Nor do the runs of one drop out, whether they have the same seeds or others."""
     silent, copies = [], []
+    runs = {name: runs_of(config, range(2), 0.5) for name, config in configs.items()}
     for key, name in settings_once(configs).items():
         config, other = configs[name], changed(configs[name], key)
         if identity_of(OmegaConf.create(config), {}) == identity_of(OmegaConf.create(other), {}):
             copies.append(key)  # a report and resume=true would take one for the other
-        for seeds in (range(2), range(2, 4)):
-            if not are_told_apart(config, other, key, seeds):
+        others = runs_of(other, range(4), 0.75)
+        for with_seeds in (others[:2], others[2:]):  # the same, and others
+            if not are_told_apart(runs[name], with_seeds, key):
                 silent.append(key)
     assert (silent, copies) == ([], [])
 
