@@ -1,7 +1,7 @@
 #!/bin/sh
 # Trains the runs of one table of results/tables.md, or of all: five seeds of each row, ten where five could not decide a claim.
 #     sh results/runs.sh TABLE vocab.vectors=GLOVE data_dir=DIR hydra.launcher.n_jobs=2
-# TABLE is one of those in the `case` below, or all (without series, layers and tuning, which need MINILM=FOLDER before `sh`). CORPORA="wikigold sst" before
+# TABLE is one of those in the `case` below, or all (without series, layers, tuning and atlas, which need MINILM=FOLDER before `sh`). CORPORA="wikigold sst" before
 # `sh` limits it to some experiments (not tuning; those of CoLA, MRPC and RTE are `classify`). Further arguments go to each command. SQuAD needs
 # `python results/hold_out.py DIR` first. A second call trains what is missing. A failed run does not stop the others; the tables count it.
 # The rows of `books` are runs of version 0.2, with which that biLM shipped; the archives keep them.
@@ -35,6 +35,13 @@ sides() { # COMMAND...: the three sides of results/plan.md
     "$@" encoder=none
     "$@" encoder=wiki
     "$@" encoder=transformer encoder.name=minilm encoder.model="${MINILM:?the folder of all-MiniLM-L6-v2}"
+}
+
+layers() { # CORPUS SETTINGS...: each layer of both encoders alone
+    corpus=$1
+    shift
+    each "$corpus" encoder=transformer encoder.name=minilm encoder.model="${MINILM:?the folder of all-MiniLM-L6-v2}" elmo.mix=0,1,2,3,4,5,6 "$@"
+    each "$corpus" encoder=wiki elmo.mix=0,1,2 "$@"
 }
 
 train() { # TABLE ARGUMENTS...
@@ -84,6 +91,14 @@ train() { # TABLE ARGUMENTS...
         each classify data=cola encoder=wiki elmo.mix=0,1,2 "$@"
         each classify data=cola encoder=transformer encoder.name=minilm "$minilm" elmo.mix=0,3,6 "$@" ;;
     tuning) sides tuned "$@" ;; # equal tuning, results/plan.md
+    atlas) # the third series, results/atlas.md: layers alone; the mixes are of the second
+        folder=outputs/atlas
+        for seeds in 11,12,13 14,15; do
+            layers ewt_parse "$@"
+            layers ewt_propbank embed=words_chars "$@"
+        done
+        seeds=11,12,13,14,15
+        each sst_average encoder=transformer encoder.name=minilm encoder.model="$MINILM" elmo.mix=1,2,4,5 "$@" ;;
     *) echo "$table: no such table" >&2; exit 2 ;;
     esac
 }
