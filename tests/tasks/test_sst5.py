@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_bench.config.build import data as data_of
+from elmo_bench.build import data as data_of
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, ReluBiLstm, Words
 from elmo_bench.text import Vocab
