@@ -37,7 +37,7 @@ KEY = "elmo_bench"
 # The parts of a config that define the model.
 MODEL = ("task", "embed", "rnn", "encoder", "finetune", "elmo", "vocab")
 # Modules whose classes it may name.
-OURS = ("elmo_bench.nn.", "elmo_bench.training.metrics.", "tasks.")
+OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")
 CALLED = ("_target_", "_partial_")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
 # The parts of a checkpoint, and their types.
