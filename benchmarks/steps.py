@@ -167,7 +167,7 @@ def last_step(task: str, scratch: Path, *settings: str) -> Step:
         folders = [f"{key}={scratch}" for key in ("cache_dir", "run_dir")]
         cfg = compose("config", [f"task={task}", "trainer=cpu", *folders, *small, *settings])
     pl.seed_everything(cfg.seed, verbose=False)
-    elmo, data, _, module = build.parts(cfg)
+    _, elmo, data, _, module = build.parts(cfg)
     store = build.store(cfg, elmo, data, torch.device("cpu"))
     data.feed(module.model.backbone, store)
     waits = Waits()

@@ -52,7 +52,7 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     torch.manual_seed(cfg.seed)
-    elmo, data, _, module = build.parts(cfg)
+    _, elmo, data, _, module = build.parts(cfg)
     device = torch.device(hardware.device(cfg))
     store = build.store(cfg, elmo, data, device)
     data.feed(module.model.backbone, store)

@@ -1,4 +1,4 @@
-"""Types of settings with their bounds, for constructors and for `config/settings.py`."""
+"""Types of settings with their bounds, for constructors and for `settings/schema.py`."""
 
 from collections.abc import Collection
 from typing import Annotated

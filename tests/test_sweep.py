@@ -342,8 +342,8 @@ def test_settings_that_cannot_be(sweep):
         sweep(given=["hydra.sweep.subdir=${hydra.job.override_dirname}"], one=DONE)
     with pytest.raises(ValueError, match="run_dir=FOLDER would be the folder of all runs"):
         sweep(given=["run_dir=here"], one=DONE)
-    with pytest.raises(ValueError, match=r"sweep=layers has elmo.mix=none,0.* sweep=fraction elmo"):
-        sweep(given=["sweep=[layers,fraction]"], one=DONE)
+    with pytest.raises(ValueError, match=r"sweep=layers has elmo.mix=none,0.* sweep=figure1 elmo"):
+        sweep(given=["sweep=[layers,figure1]"], one=DONE)
     for n_jobs, prefix, said in (
         (0, "", "n_jobs=0, but it must be 1 or more"),
         (1, "'srun", "prefix='srun: No closing quotation"),

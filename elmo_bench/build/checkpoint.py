@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
-import numpy as np
 from annotated_types import MaxLen
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
@@ -55,10 +54,10 @@ PARTS: dict[str, Any] = {
 }
 
 
-def describe(
-    cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], module: TaskModule
-) -> dict[str, Any]:
+def describe(parts: build.Parts) -> dict[str, Any]:
     """Return what `restore` needs, resolved; paths below data_dir are relative to it."""
+    cfg, vectors = parts.config, parts.vectors
+    encoder = parts.elmo.encoder if parts.module.encoder_is_elsewhere else None
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in (*MODEL, "data")}
     config["data"]["option"] = command.choices(cfg).get("data", cfg.data.name)
@@ -71,13 +70,24 @@ def describe(
         config["vocab"]["vectors"] = below if len(below) > 1 else below[0]
     return {
         "config": config,
-        "vocab": vocab.state(),
-        "encoder": module.elmo.encoder.fingerprint() if module.encoder_is_elsewhere else None,
+        "vocab": parts.data.vocab.state(),
+        "encoder": None if encoder is None else encoder.fingerprint(),
     }
 
 
-def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
-    """Return the config, the model and the vocabulary of `cfg.checkpoint`.
+class Restored(NamedTuple):
+    """A model that has been trained: its config, module and vocabulary, and the `content` of its
+    checkpoint besides the weights.
+    """
+
+    config: DictConfig
+    module: TaskModule
+    vocab: Vocab
+    content: dict[str, Any]
+
+
+def restore(cfg: DictConfig) -> Restored:
+    """Return what `cfg.checkpoint` and the command line describe.
 
     The checkpoint defines the model; the command line defines everything else (data, trainer, ...)
     and may change single settings of the model, such as `encoder.weights=FILE` for files that have
@@ -102,7 +112,6 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
             f"{source} was trained with another version of encoder={config.encoder.name}: its "
             "files or the way it reads text have changed since; train the model again"
         )
-    module.content = {KEY: content}
     module.on_load_checkpoint({"state_dict": weights})
     try:
         module.load_state_dict(weights)
@@ -111,7 +120,7 @@ def restore(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab]:
             f"{source} does not fit the model that its settings and the command line describe: "
             f"{error}"
         ) from error
-    return config, module, vocab
+    return Restored(config, module, vocab, content)
 
 
 def _load(path: Path, source: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

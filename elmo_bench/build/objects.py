@@ -26,6 +26,7 @@ from elmo_bench.training.cautions import (
     of_vectors,
 )
 from elmo_bench.training.data import Example, TaskData
+from elmo_bench.training.in_parts import InParts
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import FineTuning
 
@@ -36,8 +37,9 @@ from .texts import read_word_vectors
 
 
 class Parts(NamedTuple):
-    """What a run is built of; `vectors` are the pretrained ones of words."""
+    """What a run is built of, by its config; `vectors` are the pretrained ones of words."""
 
+    config: DictConfig
     elmo: Elmo
     data: TaskData
     vectors: Mapping[str, np.ndarray]
@@ -46,12 +48,13 @@ class Parts(NamedTuple):
 
 def parts(cfg: DictConfig, files: Mapping[str, Path] | None = None) -> Parts:
     """Build all parts of a run; `files` is its corpus by split, where that has been found."""
-    mixes, task_data = elmo(cfg), data(cfg, files)
+    mixes = elmo(cfg)
+    task_data = data(cfg, files)
     task_data.vocab, word_vectors = vocab(cfg, task_data)
     task_model = model(cfg, task_data.vocab, word_vectors, mixes)
     if hasattr(task_model, "observe"):
         task_model.observe(task_data.examples["train"])
-    return Parts(mixes, task_data, word_vectors, module(cfg, task_model, task_data.vocab))
+    return Parts(cfg, mixes, task_data, word_vectors, module(cfg, task_model, task_data.vocab))
 
 
 def elmo(cfg: DictConfig) -> Elmo:
@@ -132,7 +135,7 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     optimizer = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
     tune, schedule = cfg.finetune, {k: v for k, v in cfg.schedule.items() if k != "name"}
     is_tuned, has_encoder = tune.name != "none", model.backbone.elmo.encoder is not None
-    return TaskModule(
+    return InParts(
         model,
         metric(cfg, vocab.labels),
         instantiate(optimizer | {"_convert_": "all"}),  # checkpoints contain only plain lists

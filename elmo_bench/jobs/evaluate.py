@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build
 from elmo_bench.build import hardware
-from elmo_bench.build.checkpoint import KEY, MODEL, extend, restore
+from elmo_bench.build.checkpoint import MODEL, extend, restore
 from elmo_bench.build.task_format import other_scores, reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import beginning, corpus_of, hash_files, write_result
@@ -19,8 +20,9 @@ from elmo_bench.text import Vocab
 from elmo_bench.training import cautions
 from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import is_first
+from elmo_bench.training.measure import measure
 from elmo_bench.training.module import TaskModule
-from elmo_bench.training.outputs import device_name, measured, write_counts, write_predictions
+from elmo_bench.training.outputs import device_name, write_predictions
 
 TRAINING = ("optimizer", "scheduler", "callbacks")  # a task's settings of training
 
@@ -31,8 +33,10 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     On the checkpoint's own test file they equal those of its training run, but for the rounding of
     layers in a store of another type than float32: an evaluation runs the encoder.
     """
-    started, original = time.perf_counter(), cfg
-    cfg, module, vocab = restore(cfg)
+    started = time.perf_counter()
+    restored = restore(cfg)
+    original = cfg
+    cfg, module, vocab = restored.config, restored.module, restored.vocab
     if original.data.name == "checkpoint":  # only the restored config names the corpus
         original = cfg
     hardware.device(cfg)  # raises its error before an earlier evaluation in the folder moves
@@ -41,23 +45,23 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         extend(cfg, module, vocab, data.all_sentences)
     trainer = hardware.trainer(cfg, [])
     data.feed(module.model.backbone)
-    metric = module.metrics["test"]
     warnings = cautions.tell(_cautions(cfg, module, data)) if is_first() else {}
     begun = time.perf_counter()
-    figures = trainer.test(module, data, verbose=False)[0].items()
+    metrics, of_predictions = measure(
+        trainer,
+        module,
+        data,
+        "test",
+        name=cfg.split,
+        folder=Path(cfg.run_dir),
+        other_scores=partial(other_scores, cfg),
+    )
     ended = time.perf_counter()
-    metrics = {f"{cfg.split}/{name.removeprefix('test/')}": value for name, value in figures}
-    predicted = measured(data.examples["test"], module)
-    others = other_scores(cfg, *predicted)
-    metrics |= {f"{cfg.split}/{name}": value for name, value in others.items()}
     if trainer.is_global_zero:
-        folder, examples = Path(cfg.run_dir), data.examples["test"]
-        path = folder / "predictions" / f"{cfg.split}{cfg.task.suffix}"
+        examples = data.examples["test"]
+        path = Path(cfg.run_dir, "predictions", f"{cfg.split}{cfg.task.suffix}")
         write_predictions(path, examples, module, task_format(cfg).write)
-        write_counts(folder / "counts" / f"{cfg.split}.npz", examples, module)
-        said = cautions.of_predictions(metric, cfg.split, *predicted)
-        warnings |= cautions.tell(said)
-        trained = module.content[KEY]["run"]
+        trained = restored.content["run"]
         result = {
             "metrics": metrics,
             "mix": module.mix(),
@@ -67,14 +71,13 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "examples_per_second": len(examples) / (ended - begun),
             "device": device_name(trainer.strategy.root_device),
             "examples": {cfg.split: len(examples)},
-            "cautions": warnings,
+            "cautions": warnings | of_predictions,
         }
         vectors = {key: path for key, path in inputs.files(cfg).items() if "vectors" in key}
         own = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
         config = _config(cfg, trained["config"])
-        write_result(
-            config, result, command.choices(cfg), trained["inputs"] | hash_files(vectors | own)
-        )
+        hashes = trained["inputs"] | hash_files(vectors | own)
+        write_result(config, result, command.choices(cfg), hashes)
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
         )
@@ -93,8 +96,8 @@ def _cautions(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[c
 
 def check(cfg: DictConfig) -> None:
     """Raise what the job raises before it computes: of the checkpoint and of the corpus."""
-    cfg, _, vocab = restore(cfg)
-    _data(cfg, vocab)
+    restored = restore(cfg)
+    _data(restored.config, restored.vocab)
 
 
 def _data(cfg: DictConfig, vocab: Vocab) -> tuple[Path, TaskData]:

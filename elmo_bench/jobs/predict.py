@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build
 from elmo_bench.build import hardware
-from elmo_bench.build.checkpoint import KEY, extend, restore
+from elmo_bench.build.checkpoint import extend, restore
 from elmo_bench.build.task_format import parser, required, task_format
 from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.settings.types import arguments, misfits, shown
@@ -58,8 +58,9 @@ def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Task
     inputs = {key: cfg[key] for key in ("input", "checkpoint")}
     check_output("output", cfg.output, inputs, begins(OWN))
     next(read_bytes(cfg.input))  # whether there is one, before the model is read
-    cfg, module, vocab = restore(cfg)
-    records = _table(cfg, module)
+    restored = restore(cfg)
+    cfg, module, vocab = restored.config, restored.module, restored.vocab
+    records = _table(cfg, restored.content)
     if records is None:
         records = _records(Path(cfg.input))
         _check_text(cfg.input, records, is_pair=bool(OmegaConf.select(cfg, "task.parse.pair")))
@@ -89,7 +90,7 @@ def _records(path: Path) -> Records:
     return [(number, {"text": line}) for number, line in read_lines(path) if line.strip()]
 
 
-def _table(cfg: DictConfig, module: TaskModule) -> Records | None:
+def _table(cfg: DictConfig, content: dict[str, Any]) -> Records | None:
     """Return the texts of an input in the columns of the model's training, or in those that the
     command line names; None if the task reads no tables, or the input is none.
     """
@@ -97,7 +98,7 @@ def _table(cfg: DictConfig, module: TaskModule) -> Records | None:
     if read_texts is None:
         return None
     hints = arguments(f"{cfg.task.data}.read_texts")
-    data = module.content[KEY]["config"].get("data")
+    data = content["config"].get("data")
     stored = data.get("columns") if isinstance(data, dict) else None
     asked: Any = OmegaConf.to_container(OmegaConf.create(cfg.data.get("columns") or {}))
     columns = {**stored} if isinstance(stored, dict) else {}

@@ -1,6 +1,6 @@
 """Check every setting before anything is read or written: its type, range and choices.
 
-`elmo_bench/config/settings.py` has the types; the arguments of a class, also of a user's, have them
+`elmo_bench/settings/schema.py` has the types; the arguments of a class, also of a user's, have them
 in its signature.
 """
 

@@ -56,6 +56,11 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     return _present(paths)
 
 
+def by_split(files: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the files of the corpus, by split, of what `files` returned."""
+    return {split: files[f"data.{split}"] for split in SPLITS if f"data.{split}" in files}
+
+
 def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     """Return the files of an encoder; missing files are downloaded."""
     is_pretrained = cfg.encoder.get("pretrained", True)

@@ -12,9 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pytorch_lightning.callbacks import Callback
 from torch import Tensor
 
 WEIGHTS = ("state_dict", "current_weights", "model")  # keys under which NaN and infinity are wrong
+
+
+class Content(Callback):
+    """What the checkpoints of a run contain besides the weights."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        checkpoint |= self.content
 
 
 def load(path: str | Path) -> dict[Any, Any]:

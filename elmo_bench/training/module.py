@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
@@ -14,15 +13,11 @@ from torchmetrics import Metric
 from elmo_bench.metrics import BySplit, Mean
 from elmo_bench.runs import Mix, flat_mix
 
-from .batches import BatchParts, Numbered, decoded, of_all, rank
+from .batches import Numbered, of_all, rank
 from .layer_norms import LayerNorms
 from .optim import FineTuning, decaying, parameter_groups
 
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU
-
-
-class LossError(FloatingPointError):
-    """A loss that is not finite, in the only process of a run."""
 
 
 @runtime_checkable
@@ -50,7 +45,7 @@ class TaskModule(pl.LightningModule):
     optimizer; a `schedule` replaces it and also takes the number of steps of the whole run. After
     evaluation or prediction, `predictions` maps the position of each example in its file to its
     prediction. With `encoder_is_elsewhere` (frozen, and in its own files) checkpoints omit the
-    encoder; they contain `content` besides the weights.
+    encoder.
     """
 
     def __init__(
@@ -76,9 +71,13 @@ class TaskModule(pl.LightningModule):
         self.layer_norms = LayerNorms(self.elmo.mixes)
         self.mean_norms: dict[str, list[float]] = {}  # by place, of the last pass over dev
         self.encoder_is_elsewhere = encoder_is_elsewhere
-        self.content: dict[str, Any] = {}  # of checkpoints, besides the weights
         self.predictions: dict[int, Any] = {}
-        self.parts = BatchParts()
+        self.losses: list[tuple[Tensor, int]] = []  # of a batch: mean loss, number of examples
+
+    @property
+    def sums_losses(self) -> bool:
+        """Whether the model's loss is a sum over examples instead of their mean."""
+        return getattr(self.model, "sums_losses", False)
 
     @property
     def elmo(self) -> Any:
@@ -91,42 +90,48 @@ class TaskModule(pl.LightningModule):
             torch.manual_seed(torch.initial_seed() + dist.get_rank())
 
     def training_step(self, numbered: Numbered, batch_idx: int) -> Tensor:
-        return self.parts.first_loss(self, numbered) + self.elmo.penalty()
+        return self.loss(numbered) + self.elmo.penalty()
 
-    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        super().backward(loss, *args, **kwargs)
-        for further in self.parts.further_losses(self):
-            super().backward(further)
-
-    def optimizer_step(
-        self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None
-    ) -> None:
-        closure = partial(self.parts.fitted, self.trainer, optimizer_closure)
-        super().optimizer_step(epoch, batch_idx, optimizer, closure)
+    def loss(self, numbered: Numbered) -> Tensor:
+        """Return the model's loss of some examples: their mean, or the sum if it sums losses."""
+        loss = self.model.loss(self.model(numbered.batch), numbered.batch)
+        count = len(numbered.numbers)
+        mean = loss.detach() / count if self.sums_losses else loss.detach()
+        self.losses.append((mean, count))
+        return loss
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        for mean, count in self.parts.losses:
+        num_examples = sum(count for _, count in self.losses)
+        mean_of_batch: Any = sum(mean * (count / num_examples) for mean, count in self.losses)
+        for mean, count in self.losses:
             self.mean_loss.update(mean.float() * count, count)
+        self.losses = []
         self.log("train/loss", self.mean_loss, on_step=False, on_epoch=True, prog_bar=True)
         # Logged every trainer.log_every_n_steps.
-        self.log("train/loss_step", self.parts.mean_loss, on_step=True, on_epoch=False)
+        self.log("train/loss_step", mean_of_batch, on_step=True, on_epoch=False)
         if batch_idx % CHECK_EVERY == CHECK_EVERY - 1:
             self.check_loss()
 
     def check_loss(self) -> None:
-        """Raise LossError if a loss of this epoch was not finite; with several processes, of which
-        each knows its own, FloatingPointError.
-        """
+        """Raise FloatingPointError if a loss of this epoch was not finite."""
         total = self.mean_loss.sums.item()
         if not math.isfinite(total):
-            raise (FloatingPointError if dist.is_initialized() else LossError)(
-                f"the loss is {total} at step {self.global_step} or before it; try a lower "
-                "task.optimizer.lr"
+            advice = "try a lower task.optimizer.lr"
+            if "16" in str(self.trainer.precision):
+                advice = f"trainer.precision={self.trainer.precision}: try 32-true"
+            raise FloatingPointError(
+                f"the loss is {total} at step {self.global_step} or before it; {advice}"
             )
 
     def predict_step(self, numbered: Numbered, batch_idx: int, split: str = "test") -> list:
-        predicted = decoded(self, numbered, split)
+        predicted = self.decoded(numbered, split)
         self.predictions |= zip(numbered.numbers, predicted, strict=True)
+        return predicted
+
+    def decoded(self, numbered: Numbered, split: str) -> list:
+        """Return the predictions for some examples of a split."""
+        predicted = self.model.decode(self.model(numbered.batch), numbered.batch)
+        self.layer_norms.add()
         return predicted
 
     def validation_step(self, numbered: Numbered, batch_idx: int) -> None:
@@ -225,7 +230,7 @@ class TaskModule(pl.LightningModule):
         held: Any = self.mean_loss.metric_state
         # By process: each has its share of the epoch.
         losses = of_all({name: value.cpu() for name, value in held.items()})
-        checkpoint |= self.content | {"mean_loss": losses}
+        checkpoint["mean_loss"] = losses
         for name in self._elsewhere():
             del checkpoint["state_dict"][name]
 

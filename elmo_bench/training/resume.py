@@ -2,9 +2,8 @@
 on a CPU. (Without a store, a frozen biLM may give other last digits, since its cache of words is
 new.)
 
-Lightning's checkpoints lack the position in the epoch's batches, the number of parts in which
-memory lets them be read, the random state, the curves, and whether training was over. A schedule
-that monitors dev also misses a step when a run resumes.
+Lightning's checkpoints lack the position in the epoch's batches, the random state, the curves, and
+whether training was over. A schedule that monitors dev also misses a step when a run resumes.
 """
 
 import csv
@@ -122,7 +121,6 @@ class StepCheckpoint(Callback):
         checkpoint[KEY] = {
             "epoch": trainer.current_epoch,
             "batches": self.batches,
-            "parts": pl_module.parts.number,
             "is_over": trainer.should_stop,
             "random": of_all(random_state()),
             "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
@@ -135,7 +133,6 @@ class StepCheckpoint(Callback):
         if not trainer.training:
             return
         state = checkpoint[KEY]
-        pl_module.parts.number = max(1, int(state.get("parts", 1)))
         trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
         trainer.should_stop = state["is_over"]
         self.figures = {name: torch.tensor(value) for name, value in state["figures"].items()}

@@ -72,7 +72,7 @@ def test_a_bilm_of_a_folder_that_moved(trained, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"encoder.dir=.*bilm: no such folder"):
         restore(composed(*again))
     monkeypatch.setattr(command, "overridden", lambda _: {"encoder": "files", "encoder.dir": ""})
-    _, module, _ = restore(composed(*again, "encoder=files", f"encoder.dir={tmp_path}/moved"))
+    module = restore(composed(*again, "encoder=files", f"encoder.dir={tmp_path}/moved")).module
     assert module.elmo.encoder.dim == 8
 
 
@@ -281,7 +281,7 @@ def test_vectors_below_another_data_dir(trained, tmp_path):
     checkpoint, _ = trained("ner", "encoder=none", *own)
     (tmp_path / "here").rename(tmp_path / "there")
     again = ["job=evaluate", f"checkpoint={checkpoint}", f"data_dir={tmp_path}/there"]
-    config, _, _ = restore(composed(*again))
+    config = restore(composed(*again)).config
     assert inputs.vector_files(config) == [f"{tmp_path}/there/vectors.txt"]
 
 
@@ -290,7 +290,7 @@ def test_words_that_training_did_not_see_have_their_vectors(trained, tmp_path, m
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("the 1 2 3\nzork 4 5 6\nfoo 7 8 9\n")
     checkpoint, _ = trained("ner", "encoder=none", "embed=words_chars", f"vocab.vectors={vectors}")
-    restored, module, vocab = restore(composed("job=predict", f"checkpoint={checkpoint}"))
+    restored, module, vocab, _ = restore(composed("job=predict", f"checkpoint={checkpoint}"))
     restored.vocab.vectors = "~/vectors.txt"  # as a user gives it
     num_words = vocab.num_words
     with caplog.at_level(logging.INFO):

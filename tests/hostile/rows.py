@@ -27,7 +27,7 @@ from elmo_bench.report.plots import style
 from elmo_bench.sample import files as sample
 from elmo_bench.text import read_conllu, read_sentences, read_vectors
 from elmo_bench.text.sentences import read_text
-from elmo_bench.training.module import TaskModule
+from elmo_bench.training.in_parts import InParts
 from tests import conftest
 from tests.jobs.small import RECORDS, SMALL
 from tests.jobs.test_resume import train_and_kill, until
@@ -276,7 +276,7 @@ def checkpoint_seeds() -> list[Seed]:
 
 
 def read_checkpoint(path: Path) -> Any:
-    config, module, vocab = restore(given(restore_config(), checkpoint=str(path)))
+    config, module, vocab, _ = restore(given(restore_config(), checkpoint=str(path)))
     model = OmegaConf.masked_copy(config, list(MODEL))
     plain = OmegaConf.to_container(model, resolve=True)
     weights = module.state_dict()
@@ -293,7 +293,7 @@ def unfinished_run() -> tuple[DictConfig, dict[str, bytes]]:
     steps = ["fit.max_epochs=2", "fit.batch_size=2", "fit.save_minutes=0", "resume=true"]
     where = [f"cache_dir={workshop()}", f"run_dir={folder}"]
     cfg = composed("task=ner", "data.size=2", *small, *steps, *where)
-    train_and_kill(cfg, TaskModule, "training_step", until(6))
+    train_and_kill(cfg, InParts, "training_step", until(6))
     names = ("run.json", "best.ckpt", "last.ckpt")
     return cfg, {name: (folder / name).read_bytes() for name in names}
 

@@ -17,7 +17,7 @@ from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
 from elmo_bench.terminal.signals import Stopped
 from elmo_bench.training import data, resume
-from elmo_bench.training.module import TaskModule
+from elmo_bench.training.in_parts import InParts
 from elmo_bench.training.resume import save_state
 from tasks.ner.model import BiLstmCrf
 from tests.jobs.small import SMALL
@@ -47,7 +47,7 @@ def until(step):
     """A training step that ends the process where it is of this number, counted from 0 over all
     processes.
     """
-    training_step = TaskModule.training_step
+    training_step = InParts.training_step
 
     def until(self, *arguments):
         return kill() if self.global_step == step else training_step(self, *arguments)
@@ -89,7 +89,7 @@ def test_as_if_it_had_not_been_killed(composed, task):
     train(undisturbed := composed(*settings))
     killed = composed(*settings, "fit.save_minutes=0", "resume=true")
     for step in (1, 3, 5):  # within an epoch and, where it has three steps, between two
-        train_and_kill(killed, TaskModule, "training_step", until(step))
+        train_and_kill(killed, InParts, "training_step", until(step))
     train(killed)
     assert left(killed) == left(undisturbed)
 
@@ -116,7 +116,7 @@ def test_killed_at_each_step(composed, settings, steps):
     train(undisturbed := composed(*settings))
     killed = composed(*settings, "resume=true")
     for step in range(steps):
-        train_and_kill(killed, TaskModule, "training_step", until(step))
+        train_and_kill(killed, InParts, "training_step", until(step))
     train(killed)
     assert left(killed) == left(undisturbed)
 
@@ -132,7 +132,7 @@ def test_killed_after_training(composed, settings, monkeypatch):
     train(undisturbed := composed(*SMALL["ner"], *settings))
     killed = composed(*SMALL["ner"], *settings, "resume=true")
     train_and_kill(killed, training, "write_result", kill)
-    monkeypatch.setattr(TaskModule, "training_step", kill)
+    monkeypatch.setattr(InParts, "training_step", kill)
     train(killed)
     assert left(killed) == left(undisturbed)
 
@@ -179,7 +179,7 @@ def test_a_last_ckpt_that_is_none(composed):
     """It is named, and stays: only a person takes a run's hours away."""
     settings = ["encoder=none", "fit.batch_size=4", "resume=true", "fit.save_minutes=0"]
     cfg = composed(*SMALL["ner"], *settings)
-    train_and_kill(cfg, TaskModule, "training_step", until(1))
+    train_and_kill(cfg, InParts, "training_step", until(1))
     path = Path(cfg.run_dir, "last.ckpt")
     saved, content = torch.load(path, weights_only=True), path.read_bytes()
     damaged = bytearray(content)
@@ -197,7 +197,7 @@ def test_a_last_ckpt_that_is_none(composed):
             train(cfg)
     assert path.is_file()
     path.write_bytes(content)
-    for where, name in ((data, "_collate"), (TaskModule, "training_step")):
+    for where, name in ((data, "_collate"), (InParts, "training_step")):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(where, name, fail)
             with pytest.raises(RuntimeError, match=r"^none of its doing$"):
@@ -211,7 +211,7 @@ def test_a_folder_that_has_moved(composed, tmp_path):
     train(undisturbed := composed(*settings))
     before = composed(*settings)
     after = composed(*settings, "resume=true", f"run_dir={tmp_path}/after")
-    train_and_kill(before, TaskModule, "training_step", until(4))
+    train_and_kill(before, InParts, "training_step", until(4))
     Path(before.run_dir).rename(after.run_dir)
     train(after)
     assert left(after) == left(undisturbed)
@@ -223,7 +223,7 @@ def test_a_run_of_a_stranger_goes_on_as_data(composed, tmp_path):
     settings = [*SMALL["ner"], "fit.batch_size=4"]
     train(undisturbed := composed(*settings))
     cfg = composed(*settings, "resume=true", f"run_dir={tmp_path}/outputs/run")
-    train_and_kill(cfg, TaskModule, "training_step", until(4))
+    train_and_kill(cfg, InParts, "training_step", until(4))
     (tmp_path / "outputs" / "mine").touch()
     begun, last = Path(cfg.run_dir, "run.json"), Path(cfg.run_dir, "last.ckpt")
     writes = {"_target_": "elmo_bench.files.write_text", "_args_": [f"{tmp_path}/written", ""]}
@@ -250,43 +250,24 @@ def test_parts_of_batches_stay(composed, monkeypatch, caplog):
     monkeypatch.setattr(BiLstmCrf, "loss", limited)
     train(undisturbed := composed(*settings))
     killed = composed(*settings, "resume=true", "fit.save_minutes=0")
-    train_and_kill(killed, TaskModule, "training_step", until(4))
+    train_and_kill(killed, InParts, "training_step", until(4))
     assert caplog.text.count("batches are read in 2 parts") == 2
     train(killed)
     assert left(killed) == left(undisturbed)
     assert caplog.text.count("batches are read in 2 parts") == 2
 
 
-def test_once_more_in_float32(composed, monkeypatch, caplog):
-    """A loss that 16 bits cannot hold, after an epoch: the same as a run in float32, also if it is
-    killed, and finished for the command that asked for 16 bits.
-    """
-    loss, settings = BiLstmCrf.loss, [*SMALL["ner"], "encoder=none", "fit.batch_size=4"]
-
-    seen = itertools.count()
+def test_a_loss_that_16_bits_cannot_hold(composed, monkeypatch):
+    """The run ends, and says what to do."""
+    loss = BiLstmCrf.loss
 
     def overflowing(self, scores, batch):
-        is_lost = torch.is_autocast_enabled("cpu") and next(seen) >= 3
-        return loss(self, scores, batch) * (math.nan if is_lost else 1)
+        return loss(self, scores, batch) * math.nan
 
     monkeypatch.setattr(BiLstmCrf, "loss", overflowing)
-    train(wanted := composed(*settings))
-    asked = ["trainer.precision=bf16-mixed", "resume=true", "fit.save_minutes=0"]
-    cfg = composed(*settings, *asked)
-    kills = iter([False] * 9 + [True])
-    step = TaskModule.training_step
-
-    def until_it_is_killed(self, *arguments):
-        return kill() if next(kills) else step(self, *arguments)
-
-    train_and_kill(cfg, TaskModule, "training_step", until_it_is_killed)
-    train(cfg)
-    assert left(cfg) == left(wanted)
-    result = json.loads(Path(cfg.run_dir, "result.json").read_text())
-    precisions = result["config"]["trainer"]["precision"], result["precision"]
-    assert precisions == ("bf16-mixed", "32-true")
-    said = [message for message in caplog.messages if "once more from the start" in message]
-    assert len(said) == 1
-    assert "with trainer.precision=bf16-mixed, the loss is nan at step" in said[0]
-    monkeypatch.setattr(TaskModule, "training_step", kill)
-    train(cfg)  # is finished
+    settings = [*SMALL["ner"], "encoder=none", "fit.batch_size=4"]
+    with pytest.raises(FloatingPointError, match=r"loss is nan at step .*try a lower task.optimiz"):
+        train(composed(*settings))
+    advice = r"trainer.precision=bf16-mixed: try 32-true"
+    with pytest.raises(FloatingPointError, match=advice):
+        train(composed(*settings, "trainer.precision=bf16-mixed"))

@@ -77,7 +77,7 @@ def test_the_gradient_of_parts_is_that_of_the_whole(tmp_path_factory, caplog, ta
         error = (gradient - halved.gradient[name]).abs().max()
         assert error <= 1e-6 * max(1.0, gradient.abs().max()), name
     times = 1 if room == 6 else 2
-    assert built.module.parts.number == 2**times
+    assert built.module.num_parts == 2**times
     said = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(said) == times
     assert "7 examples at once: batches are read in 2 parts" in said[0]
@@ -100,7 +100,7 @@ def test_what_halving_cannot_help_is_said(tmp_path_factory):
     built = parts(tmp_path_factory, "ner")
     with pytest.raises((MemoryError, torch.OutOfMemoryError)):  # gradients of others are there
         fitted(built, Small(3), accumulate_grad_batches=2)
-    assert built.module.parts.number == 1
+    assert built.module.num_parts == 1
 
 
 def test_an_evaluation_in_parts(tmp_path_factory):

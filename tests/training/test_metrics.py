@@ -8,8 +8,7 @@ from scipy import stats
 from seqeval.metrics.sequence_labeling import get_entities
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from elmo_bench.metrics import labels
-from elmo_bench.metrics import BySplit, Classification, Correlations, Mean, SpanF1
+from elmo_bench.metrics import BySplit, Classification, Correlations, Mean, SpanF1, labels
 from elmo_bench.runs import figure
 from elmo_bench.text import tags_to_spans
 

@@ -2,6 +2,7 @@
 
 import math
 import multiprocessing
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -38,6 +39,7 @@ class Model(nn.Module):
 def module(monkeypatch):
     monkeypatch.setattr(TaskModule, "log", lambda *_, **__: None)
     monkeypatch.setattr(TaskModule, "global_step", property(lambda self: self.steps))
+    monkeypatch.setattr(TaskModule, "trainer", SimpleNamespace(precision="32-true"))
 
     def build(*losses):
         module = TaskModule(Model(losses), MeanMetric(), torch.optim.SGD, monitor="dev/f1")
