@@ -4,7 +4,7 @@ What stands between a mark and `<!-- end -->` is made from comments of conf/ and
 
     <!-- conf: config -->           conf/config.yaml
     <!-- conf: job -->              a heading and the settings of each file of conf/job/
-    <!-- conf: encoder task -->     of several groups
+    <!-- conf: encoder task -->     of several groups: a line for each file
     <!-- api: elmo_bench.encode --> signatures and docstrings, by dotted names
 
 `--check` writes nothing, and fails if a page is not up to date.
@@ -24,9 +24,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from pydantic import BaseModel
 
+from elmo_bench.bounds import Number
 from elmo_bench.settings.schema import JOBS, Run, Section
 from elmo_bench.settings.types import shown as written
-from elmo_bench.bounds import Number
 
 DOCS = Path(__file__).parent
 CONF = DOCS.parent / "conf"
@@ -112,24 +112,35 @@ class Options(NamedTuple):
 
 def conf(groups: list[str]) -> Iterator[str]:
     """Markdown for conf/config.yaml or for groups of conf/."""
-    for group in groups:
-        if group == "config":
-            yield from _config()
-            continue
-        yield f"\n## {group}\n" if len(groups) > 1 else ""
-        for path in sorted(CONF.glob(f"{group}/*.yaml")):
-            options = read(path.read_text(encoding="utf-8"))
-            yield f"\n{'###' if len(groups) > 1 else '##'} `{group}={path.stem}`\n"
-            yield from (*options.about, "")
-            prefix = "" if _is_global(path) or group == "job" else f"{group}."
-            hints = types(JOBS.get(_job(path), Run))
-            hidden = ("name", *HIDDEN_IN.get(group, ()))
-            shown = [
-                each
-                for each in options.settings
-                if each.key not in hidden and (each.comment or "${" not in each.value)
-            ]
-            yield from _listed([each._replace(key=prefix + each.key) for each in shown], hints)
+    if groups == ["config"]:
+        yield from _config()
+    elif len(groups) == 1:
+        for path in sorted(CONF.glob(f"{groups[0]}/*.yaml")):
+            yield from _settings_of(path, groups[0])
+    else:
+        for group in groups:
+            yield f"\n## {group}\n"
+            for path in sorted((CONF / group).rglob("*.yaml")):
+                option = path.relative_to(CONF / group).with_suffix("").as_posix()
+                about = " ".join(read(path.read_text(encoding="utf-8")).about)
+                link = f"[`{group}={option}`](../conf/{group}/{option}.yaml)"
+                if about:
+                    yield f"- {link}: {' '.join(about.split())}"
+
+
+def _settings_of(path: Path, group: str) -> Iterator[str]:
+    """A heading, what an option is, and its settings."""
+    options = read(path.read_text(encoding="utf-8"))
+    yield f"\n## `{group}={path.stem}`\n"
+    yield from (*options.about, "")
+    prefix = "" if _is_global(path) or group == "job" else f"{group}."
+    hints = types(JOBS.get(_job(path), Run))
+    hidden = ("name", *HIDDEN_IN.get(group, ()))
+    shown = []
+    for setting in options.settings:
+        if setting.key not in hidden and (setting.comment or "${" not in setting.value):
+            shown.append(setting._replace(key=prefix + setting.key))
+    yield from _listed(shown, hints)
 
 
 def _config() -> Iterator[str]:
@@ -248,7 +259,7 @@ def is_section(hint: Any) -> bool:
 def may_be(hint: Any) -> str:
     """Describe the valid values of a type in words.
 
-    >>> from elmo_bench.files import Dropout
+    >>> from elmo_bench.bounds import Dropout
     >>> may_be(Dropout | None), may_be(bool | Literal["auto"]), may_be(list[Number])
     ('a number from 0 to less than 1 or null', 'true, false or auto', 'a list of numbers')
     """
