@@ -11,7 +11,7 @@ import rich
 from benchmarks import kills
 from benchmarks.__main__ import GROUPS, main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from tasks.srl import data as srl
 from tasks.treebank import parse
 from tests.conftest import FENCED, composed, printed
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 INLINE = re.compile(r"`((?:python|make|pip|torchrun) [^`]+)`")

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from elmo_bench.runs import identity_of, unpacked
 
-ARCHIVES = sorted((Path(__file__).parents[2] / "results").glob("*.tar.xz"))
+ARCHIVES = sorted((Path(__file__).parents[3] / "results").glob("*.tar.xz"))
 NUM_LAYERS = {"wiki": 3, "books": 3, "minilm": 7, "static": 1}
 
 

@@ -20,7 +20,7 @@ from tests.report.made import write_run
 from tests.report.test_probes import content
 from tests.report.test_report import result
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SETTINGS = """
 tables:
   Layers: {rows: task, columns: elmo.mix, baseline: none, split: test, command: run it}

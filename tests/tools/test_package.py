@@ -19,7 +19,7 @@ import pytest
 import elmo_bench
 
 pytestmark = pytest.mark.xdist_group("package")  # which share what is built
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = ("conf", "elmo_bench", "hydra_plugins", "tasks")
 BUILD = "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')"
 OWN = {

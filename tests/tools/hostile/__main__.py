@@ -1,7 +1,7 @@
 """Damaged files for every reader: a table of what became of them, and how to get one again.
 
-python -m tests.hostile --minutes 60                 every row, an equal time for each
-python -m tests.hostile --row ner --case 17          case 17 alone: writes the file, reads it here
+python -m tests.tools.hostile --minutes 60                 every row, an equal time for each
+python -m tests.tools.hostile --row ner --case 17          case 17 alone: writes the file, reads it here
 """
 
 import argparse
@@ -30,7 +30,7 @@ Found = dict[tuple[str, str, str], list[int]]  # row, bad outcome and its cause 
 
 def main() -> int:
     """Run what the command line asks for; 1 where anything bad came out."""
-    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.hostile", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--minutes", type=float, default=1.0, help="how long, in all")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers")

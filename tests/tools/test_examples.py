@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 # Machines differ in the last digits, and so may what a small model says.
 VARIES = re.compile(r"\d+\.\d*|nan|'(O|[BI]-[A-Z]+)'")
 
