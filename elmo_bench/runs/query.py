@@ -58,15 +58,22 @@ def where(
     runs: Iterable[Run], wanted: Mapping[str, object], *, with_baseline: bool = False
 ) -> list[Run]:
     """Return the runs with these settings; `with_baseline` also those without an encoder."""
+    chosen: list[Run] = []
+    for run in runs:
+        conditions = dict(wanted)
+        if with_baseline and run.is_baseline:
+            conditions = {key: wanted[key] for key in wanted if not below(key, OF_ENCODER)}
+        if all(_has(run, key, value) for key, value in conditions.items()):
+            chosen.append(run)
+    return chosen
 
-    def agrees(run: Run, key: str) -> bool:
-        is_baseline = with_baseline and run.is_baseline
-        if is_baseline and below(key, OF_ENCODER):
+
+def _has(run: Run, key: str, value: object) -> bool:
+    """Whether a run has a setting, or an option of a config group: `encoder` is `encoder.name`."""
+    for name in (key, f"{key}.name"):
+        if name in run.settings and equal(run.settings[name], value):
             return True
-        names = [name for name in (key, f"{key}.name") if name in run.settings]
-        return any(equal(run.settings[name], wanted[key]) for name in names)
-
-    return [run for run in runs if all(agrees(run, key) for key in wanted)]
+    return False
 
 
 def equal(setting: Hashable, value: object) -> bool:
