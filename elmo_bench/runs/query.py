@@ -91,6 +91,9 @@ def distinguishing(runs: Sequence[Run], keys_given: Sequence[str]) -> list[str]:
     A key that follows from those before it (a task's batch size, given the task) is left out, and
     so is one that dev selected among draws: the space distinguishes such runs. The last keys are
     hashes of the files that the runs read, such as `inputs.data.train`.
+
+    Say runs on `ner` have `fit.batch_size=32`, runs on `srl` 64, and both read the layers 0 and 1:
+    the keys are `task.name` and `elmo.mix`; the batch size follows from the task.
     """
     acting_keys = set[str]()
     for run in runs:
