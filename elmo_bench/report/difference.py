@@ -18,7 +18,7 @@ from .names import metric_title, name, points, task_titles
 from .writers import Grid, Terminal
 
 SIDES = ("A", "B")
-LONG = 300  # characters; longer texts are cut, unless all rows are asked for
+LONGEST = 300  # characters; longer texts are cut, unless all rows are asked for
 SETTINGS = (
     f"{NOTHING}: not there, or without effect in this run. inputs.*: the hash of a file that the "
     "run read. Settings without effect on scores are left out."
@@ -163,4 +163,4 @@ def _beginning(grid: Grid, limit: int) -> Grid:
 
 
 def _cut(cell: str) -> str:
-    return cell if len(cell) <= LONG else f"{cell[:LONG].rstrip()} …"
+    return cell if len(cell) <= LONGEST else f"{cell[:LONGEST].rstrip()} …"

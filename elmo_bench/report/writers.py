@@ -16,7 +16,7 @@ from elmo_bench.terminal import plain
 
 from . import escape
 
-LONG = 60  # characters; longer cells are sentences, not figures
+SENTENCE = 60  # characters; longer cells are sentences, not figures
 # Shrinks a table of LaTeX that is wider than the line to its width.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
@@ -61,7 +61,7 @@ def is_prose(grid: Grid) -> bool:
 
 
 def _has_long(rows: Iterable[Iterable[str]]) -> bool:
-    return any(len(text) > LONG for text in chain.from_iterable(rows))
+    return any(len(text) > SENTENCE for text in chain.from_iterable(rows))
 
 
 def repeated_left_out(grid: Grid) -> list[list[str]]:

@@ -13,7 +13,7 @@ from ..table import Cell, Key, Report, comparisons_of
 from . import style
 
 MEAN: style.Look = {"color": style.INK, "linestyle": "none", "mew": 1.4, "ms": 9}
-LONG = 3  # an interval is shown up to so many times the largest difference
+TIMES = 3  # an interval is shown up to so many times the largest difference
 RUNS = "Dots: runs; bar: their mean."  # where there is no baseline
 READING = (
     "Left: runs (dots) and their mean (bar). Right: difference of the means to {} and its 95 % "
@@ -130,7 +130,7 @@ def _span(report: Report) -> tuple[float, float]:
         shown.append(100 * compared.difference)
         if compared.test:
             ends += [100 * end for end in compared.test.interval]
-    most = LONG * max(1, *map(abs, shown))
+    most = TIMES * max(1, *map(abs, shown))
     shown.append(0)
     shown += list(np.clip(ends, -most, most))
     margin = 0.06 * (max(shown) - min(shown)) or 1.0
