@@ -44,28 +44,35 @@ def compared(
     runs: Sequence[Run], base: Sequence[Run], metric: str | None, split: str
 ) -> Comparison:
     """Return a comparison, its p not corrected; raises ValueError for sides of two metrics."""
-    measured = sorted({metric_of(side[0], metric) for side in (runs, base)})
-    if len(measured) > 1:
+    our_metric = metric_of(runs[0], metric)
+    their_metric = metric_of(base[0], metric)
+    if our_metric != their_metric:
+        measured = sorted([our_metric, their_metric])
         raise ValueError(
             f"task.monitor: {short(runs[0].folder)} and {short(base[0].folder)} would be compared "
             f"by {listed(measured)}; give one for both, such as metric={measured[0]}"
         )
-    sides = runs, base
-    ours, theirs = (statistics.fmean(figure_of(r, metric, split) for r in side) for side in sides)
-    folders = frozenset(frozenset(str(run.folder) for run in side) for side in sides)
-    question = folders, metric_of(runs[0], metric), split
-    removed = (ours - theirs) / (1 - theirs) if theirs < 1 else None
-    plain = Comparison(ours - theirs, removed, question=question)
-    every = [*runs, *base]
+    our_mean = statistics.fmean(figure_of(run, metric, split) for run in runs)
+    their_mean = statistics.fmean(figure_of(run, metric, split) for run in base)
+    difference = our_mean - their_mean
+    error_reduction = difference / (1 - their_mean) if their_mean < 1 else None
+    question = frozenset([_folders(runs), _folders(base)]), our_metric, split
+    untested = Comparison(difference, error_reduction, question=question)
+    every = list(runs) + list(base)
     examples = [examples_of(run, metric, split) for run in every]
-    counts = [each for each in examples if each is not None]
-    if flaw := _incomparable(every, examples, split, question[1]):
-        return plain._replace(flaw=flaw)
+    flaw = _incomparable(every, examples, split, our_metric)
+    if flaw:
+        return untested._replace(flaw=flaw)
+    counts = [each for each in examples if each is not None]  # all of them, without a flaw
     rows = np.stack([each.rows for each in counts])
     test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
     if not test.scales[0].error:
-        return plain._replace(flaw=(SAME, ""))
-    return plain._replace(test=test._replace(unit=counts[0].unit))
+        return untested._replace(flaw=(SAME, ""))
+    return untested._replace(test=test._replace(unit=counts[0].unit))
+
+
+def _folders(runs: Iterable[Run]) -> frozenset[str]:
+    return frozenset(str(run.folder) for run in runs)
 
 
 def metric_of(run: Run, metric: str | None) -> str:
@@ -76,7 +83,8 @@ def metric_of(run: Run, metric: str | None) -> str:
 def figure_of(run: Run, metric: str | None, split: str) -> float:
     """Return a run's score, a fraction of 1; raises ValueError if it has none of that name."""
     prefix = f"{split}/"
-    if (name := f"{prefix}{metric_of(run, metric)}") in run.metrics:
+    name = f"{prefix}{metric_of(run, metric)}"
+    if name in run.metrics:
         return run.metrics[name]
     others = sorted(each for each in run.metrics if each.startswith(prefix) and each.count("/") < 2)
     raise ValueError(
@@ -95,7 +103,8 @@ def examples_of(run: Run, metric: str | None, split: str) -> Counts | None:
     counts = read_counts(run.folder / "counts" / f"{split}.npz", name)
     if counts is None:
         return None
-    shown, counted = figure_of(run, metric, split), float(figure(counts.rows.sum(0)))
+    shown = figure_of(run, metric, split)
+    counted = float(figure(counts.rows.sum(0)))
     if abs(shown - counted) > EXACT:
         raise ValueError(
             f"{run.folder}/result.json: {split}/{name} is {100 * shown:.4f}, but "
@@ -110,8 +119,9 @@ def examples_of(run: Run, metric: str | None, split: str) -> Counts | None:
 
 def size(counts: Counts) -> str:
     """Return the numbers of examples and clusters, such as "170 in 18 documents"."""
-    clusters, examples = len(np.unique(counts.groups)), f"{len(counts.rows):,}"
-    units = counts.unit + "s" * (clusters > 1)
+    clusters = len(np.unique(counts.groups))
+    examples = f"{len(counts.rows):,}"
+    units = f"{counts.unit}s" if clusters > 1 else counts.unit
     if clusters < len(counts.rows):
         return f"{examples} in {clusters:,} {units}"
     return examples if counts.unit == "cluster" else f"{examples} {units}"
@@ -127,14 +137,15 @@ def _incomparable(
     for run, each in zip(runs, counts, strict=True):
         if each is None or first is None:
             return f"counts/{split}.npz of a run is missing or lacks the metric", short(run.folder)
-        for why, ours, theirs in (
-            ("are different", each.sentences, first.sentences),
-            ("are grouped differently", each.groups, first.groups),
-            ("differ in what is right", each.rows[..., right], first.rows[..., right]),
-        ):
-            if not np.array_equal(ours, theirs):
-                both = f"{short(run.folder)}, {short(runs[0].folder)}"
-                return f"the runs' {split} examples {why}", both
+        why = None
+        if not np.array_equal(each.sentences, first.sentences):
+            why = f"the runs' {split} examples are different"
+        elif not np.array_equal(each.groups, first.groups):
+            why = f"the runs' {split} examples are grouped differently"
+        elif not np.array_equal(each.rows[..., right], first.rows[..., right]):
+            why = f"the runs' {split} examples differ in what is right"
+        if why:
+            return why, f"{short(run.folder)}, {short(runs[0].folder)}"
     if first and len(np.unique(first.groups)) < 2:
         return f"all {split} examples are one {first.unit}", ""
     return None
@@ -146,22 +157,24 @@ def families(comparisons: Iterable[Comparison], primary: Collection[Question] = 
     A family has all comparisons of a split, each once, however many tables show it; the primary
     questions are a family of their own. Comparisons with fewer than FEWEST runs a side are in none.
     """
+    # By split and by whether they are primary: the p of each question.
     ps: dict[tuple[str, bool], dict[Question, float]] = defaultdict(dict)
     for each in comparisons:
-        test, question = each.test, each.question
+        test = each.test
+        question = each.question
         if question and test and test.p is not None and not test.is_preliminary:
             ps[question[-1], question in primary][question] = test.p
-    corrected = {
-        question: (p_holm, len(family))
-        for family in ps.values()
-        for question, p_holm in zip(family, holm([*family.values()]), strict=True)
-    }
+    corrected: dict[Question, tuple[float, int]] = {}
+    for family in ps.values():
+        corrected_ps = holm(list(family.values()))
+        for question, p_holm in zip(family, corrected_ps, strict=True):
+            corrected[question] = (p_holm, len(family))
 
     def correct(comparison: Comparison) -> Comparison:
         if comparison.test is None or comparison.question not in corrected:
             return comparison
-        p_holm, size = corrected[comparison.question]
-        test = with_power(comparison.test, size)
-        return comparison._replace(test=test, p_holm=p_holm, family=size)
+        p_holm, family_size = corrected[comparison.question]
+        test = with_power(comparison.test, family_size)
+        return comparison._replace(test=test, p_holm=p_holm, family=family_size)
 
     return correct

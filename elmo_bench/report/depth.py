@@ -34,12 +34,25 @@ def depths(report: Report) -> dict[Key, Depth]:
         return {}
     by_row: dict[Key, dict[int, Cell]] = {}
     for cell in report.cells:
-        read = {layer for run in cell.runs for mix in run.mix.values() for layer in mix["layers"]}
-        if len(read) == 1 and len(cell.runs) >= FEWEST:
-            layers, layer = by_row.setdefault(cell.row, {}), read.pop()
-            layers[layer] = larger(cell, layers.get(layer))
+        layers = layers_of(cell)
+        if len(layers) == 1 and len(cell.runs) >= FEWEST:
+            layer = layers.pop()
+            cell_of = by_row.setdefault(cell.row, {})
+            cell_of[layer] = larger(cell, cell_of.get(layer))
     several = {row: cells for row, cells in by_row.items() if len(cells) > 1}
-    return {row: _depth(report, cells, len(several)) for row, cells in several.items()}
+    depth_of: dict[Key, Depth] = {}
+    for row, cells in several.items():
+        depth_of[row] = _depth(report, cells, len(several))
+    return depth_of
+
+
+def layers_of(cell: Cell) -> set[int]:
+    """Return the numbers of the layers that the runs of a cell read."""
+    layers = set[int]()
+    for run in cell.runs:
+        for mix in run.mix.values():
+            layers.update(mix["layers"])
+    return layers
 
 
 def larger(cell: Cell, other: Cell | None) -> Cell:
@@ -49,11 +62,14 @@ def larger(cell: Cell, other: Cell | None) -> Cell:
 
 def _depth(report: Report, cells: dict[int, Cell], num_rows: int) -> Depth:
     highest = max(cells, key=lambda layer: cells[layer].mean)
-    level, best = LEVEL / num_rows / (len(cells) - 1), cells[highest].runs
-
-    def may_be_best(layer: int) -> bool:
-        test = compared(cells[layer].runs, best, report.metric, report.split).test
-        return test is None or test.p is None or test.p / 2 >= level
-
-    candidates = [layer for layer in sorted(cells) if layer == highest or may_be_best(layer)]
+    best = cells[highest].runs
+    level = LEVEL / num_rows / (len(cells) - 1)
+    candidates: list[int] = []
+    for layer in sorted(cells):
+        if layer == highest:
+            candidates.append(layer)
+        else:
+            test = compared(cells[layer].runs, best, report.metric, report.split).test
+            if test is None or test.p is None or test.p / 2 >= level:
+                candidates.append(layer)
     return Depth(best[0].config["encoder"], highest, candidates)

@@ -18,7 +18,7 @@ from .names import metric_title, name, points, task_titles
 from .writers import Grid, Terminal
 
 SIDES = ("A", "B")
-LONG = 300  # characters; longer texts are cut, unless all rows are asked for
+LONGEST = 300  # characters; longer texts are cut, unless all rows are asked for
 SETTINGS = (
     f"{NOTHING}: not there, or without effect in this run. inputs.*: the hash of a file that the "
     "run read. Settings without effect on scores are left out."
@@ -60,8 +60,10 @@ def scores(rows: Float[np.ndarray, "N S M"]) -> Float[np.ndarray, " N"]:
     [0.75, 1.0]
     """
     if rows.shape[-1] != F1:
-        gold, predicted = rows[..., 1::6], rows[..., 2::6]
-        distances = abs(predicted - gold) / np.where((wide := np.ptp(gold, axis=0)) > 0, wide, 1)
+        gold = rows[..., 1::6]
+        predicted = rows[..., 2::6]
+        ranges = np.ptp(gold, axis=0)
+        distances = abs(predicted - gold) / np.where(ranges > 0, ranges, 1)
         return np.asarray(1 - distances.max(-1).mean(-1))
     is_counted = rows[..., 1::2].any(-1)
     return np.asarray(np.where(is_counted, figure(rows[..., None, :]), 1.0).mean(-1))
@@ -69,54 +71,76 @@ def scores(rows: Float[np.ndarray, "N S M"]) -> Float[np.ndarray, " N"]:
 
 def lines(difference: Difference) -> list[str]:
     """Return lines that name the runs and count the examples each is better on, and the note."""
-    runs, (a, b) = difference.runs, difference.scores
-    keys = [*distinguishing(runs, ["task.name", "data.name"]), "seed"]
+    runs = difference.runs
+    a, b = difference.scores
+    keys = distinguishing(runs, ["task.name", "data.name"])
     shown = [key for key in keys if not key.startswith("inputs.")]
-    about = [
-        f"{side}: {name(shown, values(run, shown))} ({short(run.folder)})"
-        for side, run in zip(SIDES, runs, strict=True)
-    ]
-    summary = (
+    shown.append("seed")
+    told: list[str] = []
+    for side, run in zip(SIDES, runs, strict=True):
+        told.append(f"{side}: {name(shown, values(run, shown))} ({short(run.folder)})")
+    told.append(
         f"A better: {np.sum(a > b):,}, B better: {np.sum(b > a):,}, equal: {np.sum(a == b):,} "
         f"(both without an error: {np.sum((a == 1) & (b == 1)):,}); of {a.size:,} "
         f"{difference.split} examples, by the {metric_title(runs[0], difference.metric)} of each"
     )
-    return [*about, summary, *filter(None, [difference.note])]
+    if difference.note:
+        told.append(difference.note)
+    return told
 
 
 def settings(runs: tuple[Run, Run]) -> Grid:
     """Return a table of the settings that differ and change figures, and of differing code."""
-    keys = [*distinguishing(runs, []), "seed", *sorted(runs[0].acting | runs[1].acting)]
-    rows = [[key, *(text(values(run, [key])[0]) for run in runs)] for key in dict.fromkeys(keys)]
-    code = [{"commit": run.commit, "device": run.device, **run.versions} for run in runs]
-    rows += [[key, *(each.get(key) or NOTHING for each in code)] for key in code[0] | code[1]]
+    a, b = runs
+    keys = distinguishing(runs, [])
+    keys.append("seed")
+    keys += sorted(a.acting | b.acting)
+    rows: list[list[str]] = []
+    for key in dict.fromkeys(keys):
+        rows.append([key, text(values(a, [key])[0]), text(values(b, [key])[0])])
+    code_of_a = _code(a)
+    code_of_b = _code(b)
+    for key in code_of_a | code_of_b:
+        rows.append([key, code_of_a.get(key) or NOTHING, code_of_b.get(key) or NOTHING])
     differing = [row for row in rows if row[1] != row[2]]
     return Grid("Settings that differ", ["setting", *SIDES], differing, 3, SETTINGS)
 
 
+def _code(run: Run) -> dict[str, str | None]:
+    return {"commit": run.commit, "device": run.device} | run.versions
+
+
 def figures(difference: Difference) -> Grid:
     """Return a table of both runs' figures on the split: over all labels, then of each label."""
-    ours, theirs = (run.metrics for run in difference.runs)
-    keys = [key for key in ours if key in theirs and key.startswith(f"{difference.split}/")]
-    rows = [
-        [key, points(ours[key]), points(theirs[key]), points(theirs[key] - ours[key], signed=True)]
-        for key in sorted(keys, key=lambda key: key.count("/") > 1)
-    ]
+    a, b = difference.runs
+    prefix = f"{difference.split}/"
+    keys = [key for key in a.metrics if key in b.metrics and key.startswith(prefix)]
+    rows: list[list[str]] = []
+    for key in sorted(keys, key=lambda key: key.count("/") > 1):
+        of_a = a.metrics[key]
+        of_b = b.metrics[key]
+        rows.append([key, points(of_a), points(of_b), points(of_b - of_a, signed=True)])
     return Grid("Scores, percent", ["score", *SIDES, "B − A"], rows, 1)
 
 
 def examples(difference: Difference) -> Grid:
     """Return a table of the examples on which the two differ, largest difference first."""
-    (a, b), texts = difference.scores, difference.texts
-    rows = [
-        [*(texts[number] if texts else [f"{number + 1:,}"]), points(a[number]), points(b[number])]
-        for number in map(int, np.argsort(-abs(a - b), kind="stable"))
-        if a[number] != b[number]
-    ]
-    about = ["example", *["words", "gold", "A says", "B says"] * bool(texts)]
+    a, b = difference.scores
+    texts = difference.texts
+    rows: list[list[str]] = []
+    for number in map(int, np.argsort(-abs(a - b), kind="stable")):
+        if a[number] != b[number]:
+            row = list(texts[number]) if texts else [f"{number + 1:,}"]
+            row += [points(a[number]), points(b[number])]
+            rows.append(row)
+    if texts:
+        heads = ["example", "words", "gold", "A says", "B says"]
+        caption = EXAMPLES
+    else:
+        heads = ["example"]
+        caption = "The number of an example, in the corpus's order."
     title = f"{counted_noun(len(rows), 'example')} on which A and B differ"
-    caption = EXAMPLES if texts else "The number of an example, in the corpus's order."
-    return Grid(title, [*about, *SIDES], rows, len(about), caption)
+    return Grid(title, heads + list(SIDES), rows, len(heads), caption)
 
 
 def show(console: Console, difference: Difference, limit: int | None = None) -> None:
@@ -125,12 +149,18 @@ def show(console: Console, difference: Difference, limit: int | None = None) -> 
     """
     for line in (difference.title, *lines(difference), ""):
         console.print(Text(plain(line)), soft_wrap=True)  # paths stay whole
-    tables = settings(difference.runs), figures(difference), examples(difference)
-    for grid in (table for table in tables if table.rows):
+    for grid in (settings(difference.runs), figures(difference), examples(difference)):
         if limit is not None and limit < len(grid.rows):
-            rows = [
-                [text if len(text) <= LONG else f"{text[:LONG].rstrip()} …" for text in row]
-                for row in grid.rows[:limit]
-            ]
-            grid = grid._replace(title=f"{grid.title}: the first {limit:,}", rows=rows)
-        console.print(Terminal(grid))
+            console.print(Terminal(_beginning(grid, limit)))
+        elif grid.rows:
+            console.print(Terminal(grid))
+
+
+def _beginning(grid: Grid, limit: int) -> Grid:
+    """Return the first rows of a table, with long texts cut."""
+    rows = [list(map(_cut, row)) for row in grid.rows[:limit]]
+    return grid._replace(title=f"{grid.title}: the first {limit:,}", rows=rows)
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= LONGEST else f"{cell[:LONGEST].rstrip()} …"

@@ -9,10 +9,28 @@ _FORMULA = re.compile(r"(?!-$|[+-][\d.]+$)[=+@-]")
 # Characters that mark up text in GitHub's Markdown: everywhere, at the edge of a word, in a link,
 # at the start of a line.
 _MARKDOWN = re.compile(r"[\\`*<&|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|^[#>]")
-_TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_TEX |= {"γ": r"$\gamma$", "×": r"$\times$", "…": r"\ldots{}", "–": "--"}
-_TEX |= {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$", "λ": r"$\lambda$"}
-_TEX |= {c: f"\\{c}" for c in "_%&#${}"}
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "γ": r"$\gamma$",
+    "λ": r"$\lambda$",
+    "×": r"$\times$",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "…": r"\ldots{}",
+    "–": "--",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+    "_": r"\_",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+}
 
 
 def csv(text: str) -> str:
@@ -21,8 +39,8 @@ def csv(text: str) -> str:
     >>> csv("=HYPERLINK(1)"), csv("-0.5"), csv("-")
     ("'=HYPERLINK(1)", '-0.5', '-')
     """
-    text = plain(text)
-    return f"'{text}" if _FORMULA.match(text) else text
+    field = plain(text)
+    return f"'{field}" if _FORMULA.match(field) else field
 
 
 def markdown(text: str) -> str:
@@ -40,4 +58,4 @@ def latex(text: str) -> str:
     >>> latex("50%\n")
     '50\\%\\textbackslash{}n'
     """
-    return "".join(_TEX.get(c, c) for c in plain(text))
+    return "".join(_TEX.get(character, character) for character in plain(text))

@@ -30,7 +30,10 @@ def as_page(reports: Sequence[Report], title: str | None = None, command: str = 
 
     The default title names the compared tasks and settings.
     """
-    chapters = [(r.title or RESULTS, [part for part in _parts(r) if part[1]]) for r in reports]
+    chapters: list[tuple[str, list[Part]]] = []
+    for report in reports:
+        parts = [(part, body) for part, body in _parts(report) if body]
+        chapters.append((report.title or RESULTS, parts))
     about = as_html("paragraph", methods(reports)) + html_table(provenance(reports, command))
     chapters.append(("How this was made", [("", about)]))
     lead = (
@@ -45,19 +48,26 @@ def compared(reports: Sequence[Report]) -> str:
     """Return the tasks, each with its corpus if it has one, and what is compared on them, such as
     "NER, SNLI (snli): encoder, layers".
     """
-    corpora: dict[str, set[str]] = defaultdict(set)  # by task
-    for each in reports:
-        titles = task_titles(each.runs)
-        for run in each.runs:
-            corpora[heading(titles[run.task], run.task)].add(corpus_title(run, titles))
-    tasks = [min(named) if len(named) == 1 else title for title, named in corpora.items()]
-    axes = dict.fromkeys(axis(key) for report in reports for key in report.columns)
+    corpora: dict[str, set[str]] = defaultdict(set)  # the titles of the tasks' corpora, by task
+    axes: dict[str, None] = {}
+    for report in reports:
+        axes |= dict.fromkeys(map(axis, report.columns))
+        titles = task_titles(report.runs)
+        for run in report.runs:
+            task = heading(titles[run.task], run.task)
+            corpora[task].add(corpus_title(run, titles))
+    tasks: list[str] = []
+    for task, corpus_titles in corpora.items():
+        tasks.append(min(corpus_titles) if len(corpus_titles) == 1 else task)
     return f"{', '.join(tasks)}: {', '.join(axes)}"
 
 
 def footnotes(reports: Sequence[Report]) -> list[str]:
     """Return the notes of all reports, each once."""
-    return [*dict.fromkeys(note for report in reports for note in report.notes)]
+    notes: dict[str, None] = {}
+    for report in reports:
+        notes |= dict.fromkeys(report.notes)
+    return list(notes)
 
 
 def _parts(report: Report) -> Iterator[Part]:
@@ -72,11 +82,14 @@ def _parts(report: Report) -> Iterator[Part]:
     yield ("Beside the paper", shown.get("paper", ""))
     if report.chosen_among:  # the previous chapter, on dev, includes these runs
         return
-    shares, costs = weights(report), cost(report)
+    shares = weights(report)
     for quantity, (title, _) in plots.QUANTITIES.items():
-        table = shown.get("depth", "") + html_table(shares) if quantity == MIX and shares else ""
+        table = ""
+        if quantity == MIX and shares:
+            table = shown.get("depth", "") + html_table(shares)
         yield (title, _figure(plots.curve(report, quantity)) + table)
     yield ("Learning curves", _figure(plots.learning(report)))
+    costs = cost(report)
     yield ("Cost", html_table(costs) if costs else "")
 
 

@@ -1,7 +1,7 @@
 """One table of what probes found in the layers of encoders, from the content of `probe.json`."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import product
 from statistics import fmean, stdev
 from typing import Any
@@ -13,8 +13,12 @@ from .writers import Grid
 
 Column = tuple[str, str, str]  # corpus, property, figure
 TITLES = {"chunk": "chunks", "entity": "entities", "pos": "POS", "sense": "senses"}
-FIGURES = {"accuracy": "accuracy", "selectivity": "selectivity", "f1": "span F1"}
-FIGURES |= {"code": "description length"}
+FIGURES = {
+    "accuracy": "accuracy",
+    "selectivity": "selectivity",
+    "f1": "span F1",
+    "code": "description length",
+}
 NAMED = ("name", "pretrained", "directions")  # settings that form an encoder's name
 CAPTION = (
     "Percent, mean ± standard deviation over seeds ({}); one score where no chance is involved. "
@@ -30,9 +34,13 @@ ABOUT_CODE = (
 
 def encoder_title(probe: Mapping[str, Any]) -> str:
     """Return the display name of a probed encoder."""
-    keys = [key for key in NAMED if key in probe["encoder"]]
-    settings = [frozen(probe["encoder"][key]) for key in keys]
-    return name([f"encoder.{key}" for key in keys], settings) if keys else NONE
+    keys: list[str] = []
+    settings: list[Hashable] = []
+    for key in NAMED:
+        if key in probe["encoder"]:
+            keys.append(f"encoder.{key}")
+            settings.append(frozen(probe["encoder"][key]))
+    return name(keys, settings) if keys else NONE
 
 
 def probes_grid(probes: Sequence[Mapping[str, Any]]) -> Grid:
@@ -40,21 +48,34 @@ def probes_grid(probes: Sequence[Mapping[str, Any]]) -> Grid:
     baselines: dict[Column, float | None] = {}
     cells: dict[tuple[str, int], dict[Column, str]] = defaultdict(dict)
     for probe in probes:
+        title = encoder_title(probe)
         for kind, probed in probe["properties"].items():
             for figure, layer in product(FIGURES, range(len(probed["layers"]))):
-                if values := _values(probed["layers"][layer], figure):
+                values = _values(probed["layers"][layer], figure)
+                if values:
                     column = (probe["corpus"], kind, figure)
                     baselines.setdefault(column, probed["baseline"].get(figure))
-                    spread = f" ± {100 * stdev(values):.2f}" if len(values) > 1 else ""
-                    cells[encoder_title(probe), layer][column] = points(fmean(values)) + spread
-    rows = [[NONE, "baseline", *map(points, baselines.values())]]
+                    cells[title, layer][column] = _mean_and_deviation(values)
+    baseline_row = [NONE, "baseline"]
+    baseline_row += map(points, baselines.values())
+    rows = [baseline_row]
     for (title, layer), texts in cells.items():
-        rows.append([title, str(layer), *(texts.get(column, "") for column in baselines)])
+        row = [title, str(layer)]
+        row += [texts.get(column, "") for column in baselines]
+        rows.append(row)
+    heads = ["encoder", "layer"]
+    heads += [f"{corpus} {TITLES.get(kind, kind)}: {FIGURES[f]}" for corpus, kind, f in baselines]
     seeds = sorted({len(probe["seeds"]) for probe in probes})
-    columns = (f"{c} {TITLES.get(n, n)}: {FIGURES[f]}" for c, n, f in baselines)
     caption = CAPTION.format(" or ".join(map(str, seeds)))
-    caption += ABOUT_CODE * any(figure == "code" for _, _, figure in baselines)
-    return Grid("What each layer knows", ["encoder", "layer", *columns], rows, 2, caption)
+    if any(figure == "code" for _, _, figure in baselines):
+        caption += ABOUT_CODE
+    return Grid("What each layer knows", heads, rows, 2, caption)
+
+
+def _mean_and_deviation(values: Sequence[float]) -> str:
+    """Return the mean over seeds and, with several, the standard deviation, in percent."""
+    mean = points(fmean(values))
+    return f"{mean} ± {100 * stdev(values):.2f}" if len(values) > 1 else mean
 
 
 def _values(figures: Mapping[str, list[float]], figure: str) -> list[float]:

@@ -12,7 +12,7 @@ import yaml
 from elmo_bench.runs import Run, equal
 
 Row = dict[str, Any]
-OWN = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under task.elmo
+OF_TASK = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under task.elmo
 
 
 @cache
@@ -27,17 +27,19 @@ def stands_in(run: Run, name: str) -> bool:
     The baselines of Tables 1 and 2 are the same, for example, and `resume=true` runs them once.
     """
     sweep = run.config.get("published") or {}
-    own_tables = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
+    tables_of_sweep = [f"{kind}{sweep[kind]}" for kind in ("table", "figure") if kind in sweep]
     has_setting = _reads_as_much(run, name) and bool(_rows(run, name))
-    return bool(own_tables) and (has_setting or name in own_tables)
+    return bool(tables_of_sweep) and (has_setting or name in tables_of_sweep)
 
 
 def is_of_the_paper(run: Run) -> bool:
     """Whether a run was trained and measured on the paper's corpus for its task."""
     corpus = _content()["corpora"].get(run.task, {"data.name": ()})
-    names = {run.settings.get(key) for key in ("data.name", "trained_on.name")}
-    others = {key: corpus[key] for key in corpus if key not in ("data.name", "title", "train")}
-    return {*corpus["data.name"]} >= names and _has_all(run, others)
+    names = {run.settings.get("data.name"), run.settings.get("trained_on.name")}
+    if not names <= set(corpus["data.name"]):
+        return False
+    settings = {key: corpus[key] for key in corpus if key not in ("data.name", "title", "train")}
+    return _has_all(run, settings)
 
 
 def paper_corpus(run: Run) -> str:
@@ -53,18 +55,24 @@ def published(run: Run, metric: str, split: str, name: str | None = None) -> flo
     It comes from the table `name`, whatever the run reads, or else from the first table that has
     one, and only for runs on the paper's corpus, on as much of it.
     """
-    if name is None and (row := _row_of_bert(run)):
-        return row.get(metric) if split == "test" else None
-    if name is None and not is_of_the_paper(run):
-        return None
+    if name is None:
+        row_of_bert = _row_of_bert(run)
+        if row_of_bert:
+            return row_of_bert.get(metric) if split == "test" else None
+        if not is_of_the_paper(run):
+            return None
     if str(run.settings.get("rnn._target_")).endswith(".Identity"):
         return None  # the paper has no scores for a linear head
     if not run.is_baseline and not _has_all(run, _content()["settings"]):
         return None
-    every = [each for each in _content()["tables"] if _reads_as_much(run, each)]
-    tables = [name] if name else every
-    rows = (row for table in tables if _table(table)["split"] == split for row in _rows(run, table))
-    return next((row[metric] for row in rows if metric in row), None)
+    tables = [name] if name else _content()["tables"]
+    for table in tables:
+        is_as_much = bool(name) or _reads_as_much(run, table)
+        if is_as_much and _table(table)["split"] == split:
+            for row in _rows(run, table):
+                if metric in row:
+                    return row[metric]
+    return None
 
 
 def source(run: Run) -> str:
@@ -74,9 +82,13 @@ def source(run: Run) -> str:
 
 def _row_of_bert(run: Run) -> Row:
     """Return the row of a run as in BERT's own paper; {} for another."""
+    if not _reads_all(run):
+        return {}
     bert = _content()["bert"]
-    rows = (row for row in bert["rows"] if _has_all(run, bert["settings"] | row["runs"]))
-    return next(rows, {}) if _reads_all(run) else {}
+    for row in bert["rows"]:
+        if _has_all(run, bert["settings"] | row["runs"]):
+            return row
+    return {}
 
 
 def _table(name: str) -> dict[str, Any]:
@@ -98,24 +110,40 @@ def _reads_as_much(run: Run, name: str) -> bool:
 
 def _reads_all(run: Run) -> bool:
     """Whether the run uses its whole training set, and not the file of a part of it."""
+    if not _has_all(run, {"fraction": 1}):
+        return False
     whole = _content()["corpora"].get(run.task, {}).get("train")
     used = run.settings.get("data.files.train")
-    is_part = whole and used and Path(str(used)).name.removesuffix(".gz") != whole
-    return _has_all(run, {"fraction": 1}) and not is_part
+    if not whole or not used:
+        return True
+    return Path(str(used)).name.removesuffix(".gz") == whole
 
 
 def _is_of(setting: Row, run: Run) -> bool:
-    """Whether a run has a row's setting; keys without effect in the run are ignored."""
-    is_baseline = setting.get("mix") == "none"
-    if is_baseline or run.is_baseline:
-        return is_baseline and run.is_baseline
+    """Whether a run has a row's setting; keys without effect in the run are ignored.
+
+    Say the row has `{l2: 1}`, and the run's task `elmo: {l2: 0.1, dropout: 0.5}`: then the run must
+    have `elmo.norm=none`, `elmo.mix=all`, `elmo.dropout=0.5` and `elmo.l2=1`. A row with
+    `{mix: top}` asks for no `elmo.l2`, which has no effect in such a run.
+    """
+    is_of_baseline = setting.get("mix") == "none"
+    if is_of_baseline or run.is_baseline:
+        return is_of_baseline and run.is_baseline
     of_task = run.config["task"].get("elmo", {})
-    own = {key: of_task[key] for key in OWN if key in of_task}
-    row = {"norm": "none", "mix": "all"} | own | setting
-    wanted = {f"elmo.{key}": value for key, value in row.items()}
-    return _has_all(run, {key: wanted[key] for key in wanted if key not in run.without_effect})
+    wanted: dict[str, Any] = {"elmo.norm": "none", "elmo.mix": "all"}
+    for key in OF_TASK:
+        if key in of_task:
+            wanted[f"elmo.{key}"] = of_task[key]
+    for key, value in setting.items():
+        wanted[f"elmo.{key}"] = value
+    for key in run.without_effect:
+        wanted.pop(key, None)
+    return _has_all(run, wanted)
 
 
 def _has_all(run: Run, wanted: Mapping[str, Any]) -> bool:
     """Whether a run's config has these values; a key that it lacks has any."""
-    return all(equal(run.settings[key], wanted[key]) for key in wanted.keys() & run.settings.keys())
+    for key, value in wanted.items():
+        if key in run.settings and not equal(run.settings[key], value):
+            return False
+    return True

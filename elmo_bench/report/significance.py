@@ -19,7 +19,8 @@ from jaxtyping import Float, Int
 
 from elmo_bench.runs import F1, figure
 
-LEVEL, POWER = 0.05, 0.8
+LEVEL = 0.05
+POWER = 0.8
 FEWEST = 5  # runs a side; with fewer there is no star and no verdict (docs/statistics.md)
 PRELIMINARY = "preliminary"  # stands for the verdict of a comparison with fewer
 ROUNDING = 1e-8  # a smaller standard error is that of equal predictions, and rounding
@@ -72,14 +73,21 @@ def compare(
     """
     num_examples = ours.shape[1]
     if clusters is not None:
-        ours, theirs = by_cluster(ours, clusters), by_cluster(theirs, clusters)
+        ours = by_cluster(ours, clusters)
+        theirs = by_cluster(theirs, clusters)
     if ours.shape[1] < 2:
         raise ValueError(f"{ours.shape[1]} clusters of examples, but a test needs at least two")
     difference = float(figure(ours.sum(1)).mean() - figure(theirs.sum(1)).mean())
     runs = len(ours), len(theirs)
-    scales = unpaired_scales(ours, theirs) if min(runs) > 1 else (_of_models(ours, theirs),)
-    half, most = reach(scales, LEVEL), 1.0 if ours.shape[-1] == F1 else 2.0
-    p = largest_p(difference, scales) if min(runs) > 1 else None
+    scales: tuple[Scale, ...]
+    if min(runs) > 1:
+        scales = unpaired_scales(ours, theirs)
+        p = largest_p(difference, scales)
+    else:
+        scales = (_of_models(ours, theirs),)
+        p = None
+    half = reach(scales, LEVEL)
+    most = 1.0 if ours.shape[-1] == F1 else 2.0
     interval = max(difference - half, -most), min(difference + half, most)
     return Test(difference, scales, p, interval, num_examples, ours.shape[1], runs, most=most)
 
@@ -132,16 +140,22 @@ def unpaired_scales(
     is not lowered by more runs. Satterthwaite adds its degrees of freedom, so that more noise could
     make p smaller; the two other scales prevent that.
     """
-    welch, runs, examples, without = [], [], 0.0, [without_each(ours), without_each(theirs)]
-    for system, left_out in zip((ours, theirs), without, strict=True):
-        covariances, count = covariance(left_out), len(system)
+    without_ours = without_each(ours)
+    without_theirs = without_each(theirs)
+    welch = []
+    runs = []
+    examples = 0.0
+    for system, without in ((ours, without_ours), (theirs, without_theirs)):
+        covariances = covariance(without)
+        count = len(system)
         own = float(np.trace(covariances))
         shared = (float(covariances.sum()) - own) / (count * (count - 1))
         between = float(figure(system.sum(1)).var(ddof=1))
         welch.append((between / count, count - 1))
         runs.append((max(between, own / count - shared) / count, count - 1))
         examples += shared
-    across = covariance(np.concatenate(without))[: len(ours), len(ours) :].mean()
+    both = np.concatenate([without_ours, without_theirs])
+    across = covariance(both)[: len(ours), len(ours) :].mean()
     of_examples = max(examples - 2 * float(across), 0.0), ours.shape[1] - 1
     return _scale(*runs, of_examples), _scale(*runs), _scale(*welch)
 
@@ -154,12 +168,14 @@ def _of_models(ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q 
 
 def _scale(*parts: tuple[float, float | int]) -> Scale:
     """Return the scale of a sum of variances, with Satterthwaite's (1946) degrees of freedom."""
-    total, largest = sum(part for part, _ in parts), max(part for part, _ in parts)
+    variances = [variance for variance, _ in parts]
+    total = sum(variances)
+    largest = max(variances)
     error = math.sqrt(total)
     if error < ROUNDING:
         return Scale(0.0, math.inf)
     # Divide by the largest part, because squares of small variances underflow to 0.
-    squares = sum((part / largest) ** 2 / degrees for part, degrees in parts)
+    squares = sum((variance / largest) ** 2 / degrees for variance, degrees in parts)
     return Scale(error, (total / largest) ** 2 / squares)
 
 
@@ -195,7 +211,8 @@ def holm(values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    adjusted, highest = [0.0] * len(values), 0.0
+    adjusted = [0.0] * len(values)
+    highest = 0.0
     for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
         highest = max(highest, min(1.0, (len(values) - rank) * values[index]))
         adjusted[index] = highest

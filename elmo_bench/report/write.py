@@ -23,7 +23,7 @@ from .grids import tables
 from .names import metric_title
 from .page import GENERATOR, as_page, footnotes
 from .provenance import methods, provenance
-from .table import Report
+from .table import Cell, Report
 from .writers import Grid, Terminal, as_html, html_table, latex_table, markdown_table
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,10 @@ OWN = {  # the beginning of a report of ours, which may be overwritten
 
 
 def _grids(reports: Sequence[Report]) -> list[Grid]:
-    return [grid for report in reports for grid in tables(report).values()]
+    grids: list[Grid] = []
+    for report in reports:
+        grids += tables(report).values()
+    return grids
 
 
 def show(reports: Sequence[Report], console: Console) -> None:
@@ -52,9 +55,12 @@ def show(reports: Sequence[Report], console: Console) -> None:
 
 def markdown(reports: Sequence[Report], command: str = "") -> str:
     """Return the tables as GitHub Markdown, with notes, methods and provenance."""
-    parts = [*map(markdown_table, _grids(reports)), *map(escape.markdown, footnotes(reports))]
-    parts += ["## Methods", escape.markdown(methods(reports))]
-    return "\n\n".join([*parts, markdown_table(provenance(reports, command))]) + "\n"
+    parts = list(map(markdown_table, _grids(reports)))
+    parts += map(escape.markdown, footnotes(reports))
+    parts.append("## Methods")
+    parts.append(escape.markdown(methods(reports)))
+    parts.append(markdown_table(provenance(reports, command)))
+    return "\n\n".join(parts) + "\n"
 
 
 def latex(reports: Sequence[Report]) -> str:
@@ -67,55 +73,77 @@ def latex(reports: Sequence[Report]) -> str:
         for kind, grid in tables(report).items():
             label = "-".join(re.findall("[a-z0-9]+", f"{report.title} {kind}".lower()))
             parts.append(latex_table(grid, label))
-    notes = [f"% {plain(line)}" for line in footnotes(reports)]
-    said = f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}\n"
-    return "\n\n".join([*parts, *notes, said])
+    parts += [f"% {plain(note)}" for note in footnotes(reports)]
+    parts.append(f"\\paragraph{{Methods}}\n{escape.latex(methods(reports))}\n")
+    return "\n\n".join(parts)
 
 
 def records(report: Report) -> list[dict[str, Any]]:
     """Return a flat record for each cell, all with the same keys; scores are fractions of 1."""
-    return [
-        ({"table": report.title} if report.title else {})
-        | dict(zip(report.keys, map(text, cell.key), strict=True))
-        | {
-            "metric": metric_title(cell.runs[0], report.metric),
-            "split": report.split,
-            "mean": cell.mean,
-            "deviation": cell.deviation,
-            "runs": len(cell.runs),
-            "best": report.is_best(cell),
-            "baseline": cell.column == report.baseline,
-            "figures": [*cell.figures],
-            "seeds": [run.seed for run in cell.runs],
-        }
-        | (_comparison(cell.comparison) if report.baseline is not None else {})
-        | {"published": cell.published}
-        for cell in report.cells
-    ]
+    return [_record(report, cell) for cell in report.cells]
+
+
+def _record(report: Report, cell: Cell) -> dict[str, Any]:
+    record: dict[str, Any] = {"table": report.title} if report.title else {}
+    record |= zip(report.keys, map(text, cell.key), strict=True)
+    record |= {
+        "metric": metric_title(cell.runs[0], report.metric),
+        "split": report.split,
+        "mean": cell.mean,
+        "deviation": cell.deviation,
+        "runs": len(cell.runs),
+        "best": report.is_best(cell),
+        "baseline": cell.column == report.baseline,
+        "figures": list(cell.figures),
+        "seeds": [run.seed for run in cell.runs],
+    }
+    if report.baseline is not None:
+        record |= _comparison(cell.comparison)
+    record["published"] = cell.published
+    return record
 
 
 def _comparison(compared: Comparison | None) -> dict[str, Any]:
     """Return the values of a comparison and of its test; None for missing values."""
     test = compared.test if compared else None
+    scale = test.scales[0] if test else None  # of all variances
     low, high = test.interval if test else (None, None)
-    of_comparison = ("difference", "error_reduction", "p_holm", "family")
-    of_test = ("p", "detectable", "examples", "clusters", "unit")
-    of_all = test.scales[0] if test else None
-    flat = {key: getattr(compared, key, None) for key in of_comparison}
-    flat |= {key: getattr(of_all, key, None) for key in ("error", "freedom")}
-    flat |= {key: getattr(test, key, None) for key in of_test}
-    return flat | {"low": low, "high": high}
+    return {
+        "difference": compared.difference if compared else None,
+        "error_reduction": compared.error_reduction if compared else None,
+        "p_holm": compared.p_holm if compared else None,
+        "family": compared.family if compared else None,
+        "error": scale.error if scale else None,
+        "freedom": scale.freedom if scale else None,
+        "p": test.p if test else None,
+        "detectable": test.detectable if test else None,
+        "examples": test.examples if test else None,
+        "clusters": test.clusters if test else None,
+        "unit": test.unit if test else None,
+        "low": low,
+        "high": high,
+    }
 
 
 def as_csv(reports: Sequence[Report]) -> str:
     """Return the records as CSV, all with all columns; items of a list are separated by spaces."""
-    rows = [record for report in reports for record in records(report)]
-    heads = dict.fromkeys(key for row in rows for key in row)
+    rows = _records(reports)
+    heads: dict[str, None] = {}
+    for row in rows:
+        heads |= dict.fromkeys(row)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(escape.csv, heads))
-    writer.writerows([_field(row.get(head, "")) for head in heads] for row in rows)
+    for row in rows:
+        writer.writerow([_field(row.get(head, "")) for head in heads])
     return file.getvalue()
+
+
+def _records(reports: Sequence[Report]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for report in reports:
+        rows += records(report)
+    return rows
 
 
 def _field(value: Any) -> Any:
@@ -126,7 +154,7 @@ def _field(value: Any) -> Any:
 
 def checked_outputs(output: Any) -> list[Path]:
     """Return the files of `output`; ValueError for an unknown format or a file of others."""
-    outputs = [Path(path) for path in as_list(output)]
+    outputs = list(map(Path, as_list(output)))
     for path in outputs:
         if path.suffix not in OWN:
             formats = listed((f"FILE{suffix}" for suffix in OWN), "or")
@@ -172,7 +200,7 @@ class Tables:
 
         The keys are those of FILE.csv, which docs/statistics.md explains.
         """
-        return [record for report in self.reports for record in records(report)]
+        return _records(self.reports)
 
     def __repr__(self) -> str:
         console = Console(file=io.StringIO(), emoji=False, color_system=None, force_jupyter=False)
@@ -181,5 +209,6 @@ class Tables:
         return capture.get()
 
     def _repr_html_(self) -> str:
-        notes = as_html("notes", footnotes(self.reports))
-        return "\n".join([*map(html_table, _grids(self.reports)), notes])
+        parts = list(map(html_table, _grids(self.reports)))
+        parts.append(as_html("notes", footnotes(self.reports)))
+        return "\n".join(parts)

@@ -1,8 +1,8 @@
 """A grid of texts, and its writers for the terminal, Markdown, HTML and LaTeX, which escape."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
-from itertools import takewhile
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from elmo_bench.terminal import plain
 
 from . import escape
 
-LONG = 60  # characters; longer cells are sentences, not figures
+SENTENCE = 60  # characters; longer cells are sentences, not figures
 # Shrinks a table of LaTeX that is wider than the line to its width.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
@@ -36,33 +36,43 @@ class Grid(NamedTuple):
     @property
     def about(self) -> str:
         """The caption for formats with bold text, including the meaning of bold."""
-        bold = f"Bold: {self.bold_is}." if self.bold and self.bold_is else ""
-        return " ".join(filter(None, (self.caption, bold)))
+        if not self.bold or not self.bold_is:
+            return self.caption
+        bold = f"Bold: {self.bold_is}."
+        return f"{self.caption} {bold}" if self.caption else bold
 
 
 def without(grid: Grid, columns: Collection[int]) -> Grid:
     """Return the grid without these columns."""
-    remaining = [c for c in range(len(grid.heads)) if c not in columns]
-    positions = {c: place for place, c in enumerate(remaining)}
-    return grid._replace(
-        heads=[grid.heads[c] for c in remaining],
-        rows=[[row[c] for c in remaining] for row in grid.rows],
-        bold={(r, positions[c]) for r, c in grid.bold if c in positions},
-    )
+    remaining = [column for column in range(len(grid.heads)) if column not in columns]
+    rows: list[list[str]] = []
+    for row in grid.rows:
+        rows.append([row[column] for column in remaining])
+    bold = set[tuple[int, int]]()
+    for row_number, column in grid.bold:
+        if column in remaining:
+            bold.add((row_number, remaining.index(column)))
+    return grid._replace(heads=[grid.heads[column] for column in remaining], rows=rows, bold=bold)
 
 
 def is_prose(grid: Grid) -> bool:
     """Whether cells of the grid hold sentences."""
-    return any(len(text) > LONG for row in grid.rows for text in row)
+    return _has_long(grid.rows)
+
+
+def _has_long(rows: Iterable[Iterable[str]]) -> bool:
+    return any(len(text) > SENTENCE for text in chain.from_iterable(rows))
 
 
 def repeated_left_out(grid: Grid) -> list[list[str]]:
     """Return the rows without leading names that repeat the row above; the last name is kept."""
-    rows, above = [], [""] * grid.left
+    rows: list[list[str]] = []
+    above = [""] * grid.left
     for row in grid.rows:
-        pairs = zip(above[: grid.left - 1], row, strict=False)
-        repeated = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
-        rows.append([*[""] * repeated, *row[repeated:]])
+        repeated = 0
+        while repeated < grid.left - 1 and row[repeated] == above[repeated]:
+            repeated += 1
+        rows.append([""] * repeated + list(row[repeated:]))
         above = row
     return rows
 
@@ -77,7 +87,8 @@ class Terminal(NamedTuple):
     grid: Grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        grid, width = self.grid, options.max_width
+        grid = self.grid
+        width = options.max_width
         unlimited = options.update(width=100_000)
 
         def is_too_wide() -> bool:
@@ -104,11 +115,12 @@ class Terminal(NamedTuple):
 
 def _table(grid: Grid) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for c, (head, *texts) in enumerate(zip(grid.heads, *grid.rows, strict=True)):
+    for c, head in enumerate(grid.heads):
         if c < grid.left:
             table.add_column(Text(plain(head)), overflow="fold")
         else:  # as wide as its figures: its head is wrapped
-            widest = max(map(cell_len, map(plain, [*texts, *head.split()])), default=1)
+            texts = [row[c] for row in grid.rows] + head.split()
+            widest = max(map(cell_len, map(plain, texts)), default=1)
             table.add_column(Text(plain(head)), justify="right", width=widest)
     for r, row in enumerate(repeated_left_out(grid)):
         table.add_row(*(_cell(grid, r, c, text) for c, text in enumerate(row)))
@@ -134,14 +146,27 @@ def _lists(grid: Grid, width: int) -> Iterator[Table]:
 
 def markdown_table(grid: Grid) -> str:
     """Return a grid's title, table and caption as Markdown."""
-    heads, *rows = ([*map(escape.markdown, row)] for row in (grid.heads, *grid.rows))
+    rows = [list(map(escape.markdown, row)) for row in grid.rows]
     for r, c in grid.bold:
         rows[r][c] = f"**{rows[r][c]}**"
-    figures = "---" if any(len(t) > LONG for row in grid.rows for t in row[grid.left :]) else "--:"
-    rule = ["---"] * grid.left + [figures] * (len(heads) - grid.left)
-    lines = (f"| {' | '.join(row)} |" for row in (heads, rule, *rows))
-    caption = f"\n\n{escape.markdown(grid.about)}" if grid.about else ""
-    return "\n".join([f"{escape.markdown(grid.title)}\n", *lines]) + caption
+    num_figures = len(grid.heads) - grid.left
+    figures = [row[grid.left :] for row in grid.rows]
+    rule_of_figures = "---" if _has_long(figures) else "--:"
+    rule = ["---"] * grid.left + [rule_of_figures] * num_figures
+    lines = [
+        escape.markdown(grid.title),
+        "",
+        _markdown_line(map(escape.markdown, grid.heads)),
+        _markdown_line(rule),
+    ]
+    lines += map(_markdown_line, rows)
+    if grid.about:
+        lines += ["", escape.markdown(grid.about)]
+    return "\n".join(lines)
+
+
+def _markdown_line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 @cache
@@ -173,21 +198,28 @@ def html_table(grid: Grid) -> str:
 def latex_table(grid: Grid, label: str) -> str:
     """Return a booktabs table with a caption, over both columns where a page has two."""
     caption = f"{grid.title}. {grid.about}".strip()
-    heads, *rows = ([*map(_latex, row)] for row in (grid.heads, *repeated_left_out(grid)))
+    rows = [list(map(_latex, row)) for row in repeated_left_out(grid)]
     for r, c in grid.bold:
         rows[r][c] = rf"\textbf{{{rows[r][c]}}}"
-    head, *lines = (" & ".join(row) + r" \\" for row in (heads, *rows))
+    columns = "l" * grid.left + "r" * (len(grid.heads) - grid.left)
     parts = [
         f"% {plain(grid.title)}",
         r"\begin{table*}\centering\small",
         rf"\caption{{{escape.latex(caption[:1].upper() + caption[1:])}}}",
         rf"\label{{tab:{label}}}\medskip",
         SHRINK,
-        rf"\begin{{tabular}}{{{'l' * grid.left}{'r' * (len(grid.heads) - grid.left)}}}",
-        *(r"\toprule", head, r"\midrule", *lines, r"\bottomrule"),
-        *(r"\end{tabular}", "}", r"\end{table*}"),
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        _latex_line(map(_latex, grid.heads)),
+        r"\midrule",
     ]
+    parts += map(_latex_line, rows)
+    parts += [r"\bottomrule", r"\end{tabular}", "}", r"\end{table*}"]
     return "\n".join(parts)
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 def _latex(text: str) -> str:

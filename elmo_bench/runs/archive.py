@@ -72,23 +72,27 @@ def _name(run: Run) -> str:
     settings, _, inputs = run.identity.partition("-")
     keys = ("task.name", "encoder.name", "elmo.mix")
     words = portable([run.settings.get(key) for key in keys])  # a stranger's run may lack some
-    name = "-".join([*map(text, words), f"seed{run.settings.get('seed')}"])
-    name = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]
-    return f"{name}-{settings[:8]}-{inputs[:8]}"
+    settings_told = "-".join(map(text, words))
+    name = f"{settings_told}-seed{run.settings.get('seed')}"
+    plain_name = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).lstrip(".-")[:LONGEST]
+    return f"{plain_name}-{settings[:8]}-{inputs[:8]}"
 
 
 def _files(run: Run) -> Iterator[tuple[str, bytes]]:
     """Yield the names and contents of the files that a report reads of a run."""
     config = {"config": portable(run.config)}
     if run.reason:  # it has no result
-        about = {key: getattr(run, key) for key in ("identity", "inputs", "started", "reason")}
+        about = {
+            "identity": run.identity,
+            "inputs": run.inputs,
+            "started": run.started,
+            "reason": run.reason,
+        }
         yield BEGUN, _json(about | config)
         return
     for name in FILES:
+        _check_no_link(run.folder, name)
         path = run.folder / name
-        for own in (run.folder / Path(name).parts[0], path):
-            if own.is_symlink():
-                raise ValueError(f"{own}: a link, but only a run's own files are kept: remove it")
         if name == COMMAND:
             yield name, json.dumps(overrides(path)).encode()  # JSON is YAML
         elif name == ENDED:
@@ -97,13 +101,21 @@ def _files(run: Run) -> Iterator[tuple[str, bytes]]:
             yield name, _arrays(path) if name in COUNTS else path.read_bytes()
 
 
+def _check_no_link(folder: Path, name: str) -> None:
+    """Raise ValueError if a file of a run, or its folder in the run's folder, is a link."""
+    for path in (folder / Path(name).parts[0], folder / name):
+        if path.is_symlink():
+            raise ValueError(f"{path}: a link, but only a run's own files are kept: remove it")
+
+
 def _json(content: Any) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def _arrays(path: Path) -> bytes:
     """Return the same arrays as an uncompressed .npz."""
-    file, arrays = BytesIO(), dict[str, Any](read_arrays(path))
+    arrays: dict[str, Any] = read_arrays(path)
+    file = BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
 
@@ -114,12 +126,14 @@ def run_folders(paths: Iterable[str | Path], cache_dir: str | Path) -> list[Path
 
     Raises the errors of `unpacked`.
     """
-    folders = []
-    for path in (Path(each).expanduser() for each in paths):
+    folders: list[Path] = []
+    for given in paths:
+        path = Path(given).expanduser()
         archives = [path] if path.is_file() else find_files(path, f"*{SUFFIX}")
-        folders += [unpacked(archive, cache_dir) for archive in archives]
+        for archive in archives:
+            folders.append(unpacked(archive, cache_dir))
         # A folder may contain only archives.
-        if not archives or any(find_files(path, each) for each in (ENDED, BEGUN)):
+        if not archives or find_files(path, ENDED) or find_files(path, BEGUN):
             folders.append(path)
     return folders
 
@@ -176,7 +190,7 @@ def _members(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
         members[member.name] = member
     if not members:
         raise ValueError("it is empty")
-    return [*members.values()]
+    return list(members.values())
 
 
 def portable(value: Any) -> Any:
@@ -202,11 +216,16 @@ def portable_overrides(overrides: Iterable[str]) -> list[str]:
     >>> portable_overrides(["data_dir=/home/me/data", "~logger/wandb", "runs=[outputs/a,/tmp/b]"])
     ['data_dir=data', '~logger/wandb', 'runs=[outputs/a,b]']
     """
-    words = (one.partition("=") for one in overrides)
-    return [
-        f"{key}={portable(value)}" if sign else key if re.match("~[^/]", key) else portable(key)
-        for key, sign, value in words
-    ]
+    portables: list[str] = []
+    for override in overrides:
+        key, sign, value = override.partition("=")
+        if sign:
+            portables.append(f"{key}={portable(value)}")
+        elif re.match("~[^/]", key):  # a deletion
+            portables.append(key)
+        else:
+            portables.append(portable(key))
+    return portables
 
 
 def overrides(path: Path) -> list[str]:
@@ -220,9 +239,10 @@ def overrides(path: Path) -> list[str]:
         given = yaml.safe_load(path.read_bytes())
     except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none, too many brackets
         given = None
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, list) or not all(isinstance(override, str) for override in given):
         raise ValueError(f"{path}: damaged: a run writes a YAML list of texts")
-    return portable_overrides(one for one in given if not below(key_of(one), NO_EFFECT))
+    kept = [override for override in given if not below(key_of(override), NO_EFFECT)]
+    return portable_overrides(kept)
 
 
 def key_of(override: str) -> str:

@@ -40,16 +40,19 @@ from .read import BEGUN, ENDED, ERROR, REPLACED, Run, read_run, readable
 
 log = logging.getLogger(__name__)
 LAST_CHECKPOINT = "last.ckpt"
+# What a run writes besides what says how far it is.
+WRITTEN = ("metrics.csv", "best.ckpt", "predictions", "counts", "tensorboard")
 # Files of a run that the next run in its folder must not find, in the order in which they go: the
 # first two say that a run may continue, or has ended.
-LEFT = (LAST_CHECKPOINT, ENDED, "metrics.csv", "best.ckpt", "predictions", "counts", "tensorboard")
+LEFT = (LAST_CHECKPOINT, ENDED, *WRITTEN)
 SETTINGS = ".hydra"  # Hydra's folder of the settings of a command
 NEXT = f"{SETTINGS}/next"  # the same, of a command that may replace the finished run
 # What Hydra and Lightning write into in place, so that a second name would not keep it as it was.
 OVERWRITTEN = (SETTINGS, "hparams.yaml")
 # All files of a finished run; the last one says that it is whole.
-WHOLE = (BEGUN, *OVERWRITTEN, *LEFT[2:], ENDED)
+WHOLE = (BEGUN, *OVERWRITTEN, *WRITTEN, ENDED)
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core")  # whose versions a result has
+ANOTHER = "choose another folder with hydra.run.dir=FOLDER"  # advice
 SLURMS = "hpc_ckpt_*.ckpt"  # Lightning's under SLURM, which it would test or resume from
 
 
@@ -60,7 +63,8 @@ def leaves_error(run_dir: str | None) -> Iterator[None]:
     An earlier run's error.txt goes. That of another process of this run stays: of several processes
     the first that fails says why.
     """
-    started, path = time.time(), Path(run_dir, ERROR) if run_dir else None
+    started = time.time()
+    path = Path(run_dir, ERROR) if run_dir else None
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.stat().st_mtime < started:
@@ -106,15 +110,13 @@ def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | Non
         left.unlink()
     if last:
         return last
-    if replaces := is_finished(folder):
+    replaces = is_finished(folder)
+    if replaces:
         _set_aside(folder)
     # An earlier run.json stays until it is replaced: without it, what a kill leaves here would look
     # like a user's own files.
-    for path in (folder / name for name in LEFT):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    for name in LEFT:
+        _remove(folder / name)
     config = OmegaConf.to_container(cfg, resolve=True)  # identifies the run if it fails
     inputs = hash_files(files)
     identity = identity_of(cfg, inputs, num_layers_in(files))
@@ -125,6 +127,14 @@ def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | Non
             path.replace(folder / SETTINGS / path.name)
     shutil.rmtree(folder / NEXT, ignore_errors=True)
     return None
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a folder, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def is_finished(folder: Path) -> bool:
@@ -165,7 +175,8 @@ def _link(path: str | Path, other: str | Path) -> None:
 
 def _remove_replaced(folder: Path) -> None:
     """Remove `replaced/`. It loses its name first, since half of it would look like a user's."""
-    if (aside := folder / REPLACED).is_dir():
+    aside = folder / REPLACED
+    if aside.is_dir():
         with scratch_path(aside) as away:
             aside.rename(away)
 
@@ -188,10 +199,16 @@ def write_result(
             raise FloatingPointError(
                 f"{name} is {value}, but a score in {ENDED} must be finite: see the metric's code"
             )
-    content = {"task": cfg.task.name, "seed": cfg.seed, **measured, "choices": dict(choices or {})}
-    content |= about(cfg) | ({"inputs": dict(inputs)} if inputs is not None else {})
-    content |= {"finished": now(), **code()}
-    write_json(path := Path(cfg.run_dir, ENDED), content)
+    content: dict[str, Any] = {"task": cfg.task.name, "seed": cfg.seed}
+    content |= measured
+    content["choices"] = dict(choices or {})
+    content |= about(cfg)
+    if inputs is not None:
+        content["inputs"] = dict(inputs)
+    content["finished"] = now()
+    content |= code()
+    path = Path(cfg.run_dir, ENDED)
+    write_json(path, content)
     tidy(path.parent)
     return read_run(path)
 
@@ -237,11 +254,15 @@ def _commit() -> str | None:
     if not IS_CLONE:  # the packages may be installed inside another project's clone
         return None
     command = "git --no-optional-locks describe --always --abbrev=40 --dirty=+ --exclude=*"
-    here, quiet = Path(__file__).parent, subprocess.DEVNULL
     try:
-        return subprocess.check_output(
-            command.split(), cwd=here, stderr=quiet, text=True, timeout=10
-        ).strip()
+        said = subprocess.check_output(
+            command.split(),
+            cwd=Path(__file__).parent,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=10,
+        )
+        return said.strip()
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -258,20 +279,22 @@ def goes_on_from(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     if not cfg.resume:
         return None
     identity = identity_of(cfg, hash_files(files), num_layers_in(files))
-    if last := last_checkpoint(folder, identity):
+    last = last_checkpoint(folder, identity)
+    if last:
         return last
-    said = f"resume=true, but run_dir={folder} contains"
-    present, other = _identity_in(folder), "choose another folder with hydra.run.dir=FOLDER"
+    present = _identity_in(folder)
     kept = folder if is_finished(folder) else folder / REPLACED
     if present != identity and kept != folder and (folder / LAST_CHECKPOINT).is_file():
         raise ValueError(
-            f"{said} the last.ckpt of a run with other settings or files: repeat its command to "
-            f"continue it, {other}, or set resume=false, which deletes it"
+            f"resume=true, but run_dir={folder} contains the last.ckpt of a run with other "
+            f"settings or files: repeat its command to continue it, {ANOTHER}, or set "
+            "resume=false, which deletes it"
         )
     if is_finished(kept) and identity not in (present, _identity_in(kept)):
         raise ValueError(
-            f"{said} a finished run with other settings or files: {other}, or set resume=false, "
-            "which replaces it when the new run has finished"
+            f"resume=true, but run_dir={folder} contains a finished run with other settings or "
+            f"files: {ANOTHER}, or set resume=false, which replaces it when the new run has "
+            "finished"
         )
     return None
 
@@ -286,32 +309,49 @@ def _check_loss(cfg: DictConfig, files: Mapping[str, Path]) -> None:
     """Raise ValueError if a file to remove from `run_dir` is an input of this run, or belongs to
     another job or to no run.
     """
-    folder, other = Path(cfg.run_dir), "choose another folder with hydra.run.dir=FOLDER"
+    folder = Path(cfg.run_dir)
+    _check_inputs(folder, files)
+    _check_job(folder, cfg)
+    _check_own(folder)
+
+
+def _check_inputs(folder: Path, files: Mapping[str, Path]) -> None:
+    """Raise ValueError if an input of a run is among what the run removes from its folder."""
+    removed = [(folder / name).resolve() for name in (*LEFT, REPLACED)]
     for name, path in files.items():
-        gone = ((folder / left).resolve() for left in (*LEFT, REPLACED))
-        if any(path.resolve().is_relative_to(each) for each in gone):
+        if any(path.resolve().is_relative_to(each) for each in removed):
             raise ValueError(
-                f"{name}={path} is inside run_dir={folder}, which this run would delete: {other}"
+                f"{name}={path} is inside run_dir={folder}, which this run would delete: {ANOTHER}"
             )
+
+
+def _check_job(folder: Path, cfg: DictConfig) -> None:
+    """Raise ValueError if a folder has a run of another job."""
     ours = OmegaConf.select(cfg, "job._target_")
     for result in (folder / ENDED, folder / REPLACED / ENDED):
-        job = (read_or_empty(result).get("config") or {}).get("job") or {}
+        config = read_or_empty(result).get("config") or {}
+        job = config.get("job") or {}
         if job.get("_target_", ours) != ours:
-            raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
+            raise ValueError(f"run_dir={folder} contains a run of another job: {ANOTHER}")
     # A job that reads a checkpoint writes none.
     if "checkpoint" in cfg and (folder / "best.ckpt").exists():
-        raise ValueError(f"run_dir={folder} contains a run of another job: {other}")
+        raise ValueError(f"run_dir={folder} contains a run of another job: {ANOTHER}")
+
+
+def _check_own(folder: Path) -> None:
+    """Raise ValueError if a folder has files to remove that no run has written."""
     left = [name for name in LEFT if os.path.lexists(folder / name)]
     left += [path.name for path in folder.glob(SLURMS)]
-    if left and not any((folder / name).exists() for name in (BEGUN, ENDED)):
+    is_of_a_run = (folder / BEGUN).exists() or (folder / ENDED).exists()
+    if left and not is_of_a_run:
         raise ValueError(
             f"run_dir={folder} contains {left[0]}, which this run would delete, but neither "
-            f"{BEGUN} nor {ENDED}, so no run of elmo-bench wrote it: {other}"
+            f"{BEGUN} nor {ENDED}, so no run of elmo-bench wrote it: {ANOTHER}"
         )
     if os.path.lexists(folder / REPLACED) and not (folder / REPLACED / ENDED).is_file():
         raise ValueError(
             f"run_dir={folder} contains {REPLACED}, which this run would delete, but no "
-            f"{REPLACED}/{ENDED}, so no run of elmo-bench wrote it: {other}"
+            f"{REPLACED}/{ENDED}, so no run of elmo-bench wrote it: {ANOTHER}"
         )
 
 

@@ -27,17 +27,42 @@ ELSEWHERE = ("run_dir", "outputs_dir", "data_dir", "cache_dir", "resume", "num_w
 NOT_IDENTITY = (
     *ELSEWHERE,
     "text",
-    *("trainer.accelerator", "trainer.profiler", "trainer.log_every_n_steps"),
-    *("trainer.enable_progress_bar", "trainer.enable_model_summary"),
-    *("budget", "seeds"),
-    *("by_finetune", "published", "dry_run", "oversubscribe", "job.name", "checkpoint", "out"),
-    *("store.mode", "store.max_bytes", "fit.save_minutes"),
-    *("task.published", "task.title", "task.monitor_title", "task.suffix", "task.elmo"),
-    *("task.batch_size", "task.batch_scores", "task.max_epochs", "task.patience"),
-    *("task.gradient_clip", "task.gradient_clip_algorithm"),
-    *("data.files", "data.origin", "data.tasks", "data.downloads", "data.note"),
+    "trainer.accelerator",
+    "trainer.profiler",
+    "trainer.log_every_n_steps",
+    "trainer.enable_progress_bar",
+    "trainer.enable_model_summary",
+    "budget",
+    "seeds",
+    "by_finetune",
+    "published",
+    "dry_run",
+    "oversubscribe",
+    "job.name",
+    "checkpoint",
+    "out",
+    "store.mode",
+    "store.max_bytes",
+    "fit.save_minutes",
+    "task.published",
+    "task.title",
+    "task.monitor_title",
+    "task.suffix",
+    "task.elmo",
+    "task.batch_size",
+    "task.batch_scores",
+    "task.max_epochs",
+    "task.patience",
+    "task.gradient_clip",
+    "task.gradient_clip_algorithm",
+    "data.files",
+    "data.origin",
+    "data.tasks",
+    "data.downloads",
+    "data.note",
     "data.metric",  # which task.monitor and task.metric repeat
-    *("vocab.vectors", "vocab.origin"),
+    "vocab.vectors",
+    "vocab.origin",
 )
 # Settings that are newer than the first kept runs, with the value of a run that lacks them.
 EARLIER: dict[str, Any] = {
@@ -76,7 +101,8 @@ def identity_of(cfg: DictConfig, inputs: Mapping[str, str], num_layers: int | No
     """
     config = resolved(cfg)
     _name_layers(config, num_layers)
-    left_out = (*at_default(config), *_names_of_files(config))
+    left_out = set(at_default(config))
+    left_out.update(_names_of_files(config))
     settings = {key: value for key, value in acting(config).items() if key not in left_out}
     return f"{digest(settings)}-{digest(inputs)}"
 
@@ -87,11 +113,13 @@ def num_layers_in(files: Mapping[str, Path]) -> int | None:
     """
     if "encoder.vectors" in files:
         return 1
+    options = files.get("encoder.options")
+    transformer_config = files.get("encoder.config.json")
     try:
-        if path := files.get("encoder.options"):
-            return int(read_json(path)["lstm"]["n_layers"]) + 1
-        if path := files.get("encoder.config.json"):
-            config = read_json(path)
+        if options:
+            return int(read_json(options)["lstm"]["n_layers"]) + 1
+        if transformer_config:
+            config = read_json(transformer_config)
             if config["model_type"] in COUNTED_TRANSFORMERS:
                 return int(config["num_hidden_layers"]) + 1
     except (OSError, ValueError, TypeError, KeyError):  # loading the encoder reports it
@@ -111,7 +139,7 @@ def _name_layers(config: dict[str, Any], num_layers: int | None) -> None:
     if num_layers is not None:
         if mix == num_layers - 1 or (num_layers == 1 and mix in ("all", "uniform")):
             mix = "top"
-        elif mix == [*range(num_layers)]:
+        elif mix == list(range(num_layers)):
             mix = "all"
     config["elmo"]["mix"] = mix
 
@@ -120,11 +148,17 @@ def _names_of_files(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys that here only name files, whose contents count; with other values they are
     part of the identity.
     """
-    data, encoder = config.get("data") or {}, config.get("encoder") or {}
-    if "name" in data and data["name"] == (data.get("files") or {}).get("train"):
+    data = config.get("data") or {}
+    files = data.get("files") or {}
+    if "name" in data and data["name"] == files.get("train"):
         yield "data.name"
-    for key in ("model", "adapter") * _is_ours(config):  # or names on the hub
-        if (folder := encoder.get(key)) and Path(str(folder)).expanduser().is_dir():
+    if not _is_ours(config):
+        return
+    encoder = config.get("encoder") or {}
+    for key in ("model", "adapter"):
+        folder = encoder.get(key)
+        # Otherwise it is a name on the hub.
+        if folder and Path(str(folder)).expanduser().is_dir():
             yield f"encoder.{key}"
 
 
@@ -169,7 +203,8 @@ def written_alike(config: Mapping[str, Any]) -> dict[str, Any]:
     than the config have the value that they then had.
     """
     alike = copy.deepcopy(dict(config))
-    trainer, elmo = alike.get("trainer") or {}, alike.get("elmo") or {}
+    trainer = alike.get("trainer") or {}
+    elmo = alike.get("elmo") or {}
     if "precision" in trainer:
         precision = trainer["precision"]
         trainer["precision"] = PRECISIONS.get(precision, precision)
@@ -196,22 +231,26 @@ def is_baseline(config: Mapping[str, Any]) -> bool:
 
 def as_baseline(config: MutableMapping[str, Any]) -> None:
     """Normalise a config without layers in place, so that all such configs are the same run."""
-    config["elmo"]["mix"], config["encoder"] = "none", {"name": "none"}
+    config["elmo"]["mix"] = "none"
+    config["encoder"] = {"name": "none"}
 
 
 def reads_apart(config: Mapping[str, Any]) -> bool:
     """Whether `task.joint` asks for texts in one sequence, but the encoder reads them apart."""
     if not config["task"].get("joint"):
         return False
-    encoder = None if is_baseline(config) else locate(config["encoder"]["_target_"])
+    if is_baseline(config):
+        return True
+    encoder = locate(config["encoder"]["_target_"])
     return not getattr(encoder, "reads_joined", False)
 
 
 def acting(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a resolved config that affect results, by their dotted keys."""
-    left_out = {*NOT_IDENTITY, *without_effect(config)}
+    left_out = set(NOT_IDENTITY)
+    left_out.update(without_effect(config))
     if _is_ours(config):
-        left_out |= {*OUR_ENCODER_FILES}
+        left_out.update(OUR_ENCODER_FILES)
     precision = (config.get("trainer") or {}).get("precision")
     if precision in CONVERTING and "store" not in left_out:
         left_out.discard("store.mode")  # the encoder's weights are converted only without a store
@@ -291,8 +330,11 @@ def hash_files(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the sha256 of each file's content; that of a `.gz` is of what it unpacks to, so that a
     text and its `.gz` are one corpus.
     """
-    about = {name: (path.resolve(), path.stat()) for name, path in files.items()}
-    return {name: _hash(path, it.st_size, it.st_mtime_ns) for name, (path, it) in about.items()}
+    hashes: dict[str, str] = {}
+    for name, path in files.items():
+        about = path.stat()
+        hashes[name] = _hash(path.resolve(), about.st_size, about.st_mtime_ns)
+    return hashes
 
 
 @cache

@@ -22,13 +22,18 @@ from .identity import NOT_IDENTITY, acting, below, leaves, without_effect, writt
 
 log = logging.getLogger(__name__)
 
-BEGUN, ENDED = "run.json", "result.json"
+BEGUN = "run.json"
+ENDED = "result.json"
 INPUTS = "inputs."  # prefix of the hash of a file that the run read
 SHORT = 12  # hexadecimal digits shown of a hash
 # Keys that name files, of which a user may name others, and what these are among the inputs.
 FILES = {
-    **{f"data.files.{split}": f"data.{split}" for split in ("train", "dev", "test")},
-    **{key: key for key in ("vocab.vectors", "encoder.options", "encoder.weights")},
+    "data.files.train": "data.train",
+    "data.files.dev": "data.dev",
+    "data.files.test": "data.test",
+    "vocab.vectors": "vocab.vectors",
+    "encoder.options": "encoder.options",
+    "encoder.weights": "encoder.weights",
     "encoder.model": "encoder.model.safetensors",
     "encoder.adapter": "encoder.adapter_model.safetensors",
 }
@@ -125,7 +130,10 @@ class Run:
     @cached_property
     def acting(self) -> set[str]:
         """The keys of `settings` that affect scores, and the spaces of those that were drawn."""
-        return {*acting(self._measured), *self._hashes, *(FILES.keys() & self.settings.keys())}
+        keys = set(acting(self._measured))
+        keys.update(self._hashes)
+        keys.update(FILES.keys() & self.settings.keys())
+        return keys
 
     @cached_property
     def without_effect(self) -> set[str]:
@@ -147,15 +155,22 @@ class Run:
 
 
 # The types of the values in `result.json` and `run.json`. None: it may be missing.
-GROUPS = ("data", "vocab", "schedule", "published", "fit", "finetune", "store", "tune")
 TYPES: dict[str, Any] = {
-    **{f"config.{group}": dict | None for group in (*GROUPS, "task.optimizer")},
+    "config.data": dict | None,
+    "config.vocab": dict | None,
+    "config.schedule": dict | None,
+    "config.published": dict | None,
+    "config.fit": dict | None,
+    "config.finetune": dict | None,
+    "config.store": dict | None,
+    "config.tune": dict | None,
+    "config.task.optimizer": dict | None,
     "config.task.name": str,
     "config.fit.max_epochs": int | None,
     "config.fit.patience": int | None,
     "config.trial": NonNegativeInt | None,
-    **{key: kind | None for key, kind in get_type_hints(Run, include_extras=True).items()},
 }
+TYPES |= {key: kind | None for key, kind in get_type_hints(Run, include_extras=True).items()}
 del TYPES["folder"]
 RESULT = {"config.task.monitor": str, "metrics": dict[str, float], "seed": NonNegativeInt}
 BEGINNING = {"identity": str}
@@ -166,8 +181,10 @@ IN_GROUPS: dict[str, dict[str, Any]] = {  # of a config that has the group
 TRAINED = {  # a result of job=evaluate has no epochs
     "examples_per_second": float,
     "device": str,
-    **dict.fromkeys(("seconds.training", "seconds.total"), float),
-    **dict.fromkeys(("parameters.trainable", "parameters.frozen"), int),
+    "seconds.training": float,
+    "seconds.total": float,
+    "parameters.trainable": int,
+    "parameters.frozen": int,
 }
 
 
@@ -189,12 +206,13 @@ def overlap_lines(overlap: Overlap, of: str | None = None) -> list[str]:
     >>> overlap_lines({"training": {"dev": [16, 1043], "test": [0, 900]}})
     ['16 of 1,043 dev examples (1.5 %) also stand in training']
     """
-    return [
-        f"{count:,} of {total:,} {split} examples ({100 * count / total:.1f} %) {words}"
-        for kind, words in STANDS.items()
-        for split, (count, total) in overlap.get(kind, {}).items()
-        if 0 < count <= total and of in (None, split)
-    ]
+    lines: list[str] = []
+    for kind, words in STANDS.items():
+        for split, (count, total) in overlap.get(kind, {}).items():
+            if 0 < count <= total and of in (None, split):
+                percent = f"{100 * count / total:.1f} %"
+                lines.append(f"{count:,} of {total:,} {split} examples ({percent}) {words}")
+    return lines
 
 
 def collect(folders: Sequence[str | Path]) -> list[Run]:
@@ -213,7 +231,8 @@ def collect(folders: Sequence[str | Path]) -> list[Run]:
         paths += finished
     if folders and not paths:
         raise FileNotFoundError(f"runs={','.join(map(str, folders))}: no finished run; {GIVE}")
-    runs, first = [*map(read_run, paths)], dict[str, Run]()
+    runs = [read_run(path) for path in paths]
+    first: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: run.finished):
         first.setdefault(run.identity, run)
     return [run for run in runs if not run.identity or first[run.identity] is run]
@@ -228,14 +247,17 @@ def failures(folders: Iterable[str | Path], runs: Iterable[Run]) -> list[Run]:
     for run in readable(folders, BEGUN):
         if run.identity not in finished:
             failed.setdefault(run.identity, run)
-    return [*failed.values()]
+    return list(failed.values())
 
 
 def readable(folders: Iterable[str | Path], name: str) -> Iterator[Run]:
     """Yield the finished runs (ENDED), or those without a result (BEGUN), in or below the folders,
     of which one may be below another. Damaged files are named in the log.
     """
-    for path in dict.fromkeys(path for folder in folders for path in run_files(folder, name)):
+    paths: list[Path] = []
+    for folder in folders:
+        paths += run_files(folder, name)
+    for path in dict.fromkeys(paths):
         if name == BEGUN and (path.parent / ENDED).exists():
             continue
         try:
@@ -264,7 +286,8 @@ def read_run(path: Path) -> Run:
     Raises OSError if it cannot be read, and ValueError, with the file and key, if it is invalid.
     """
     content = read_json(path)
-    is_finished, source = path.name == ENDED, f"{path}: not a result of elmo-bench"
+    is_finished = path.name == ENDED
+    source = f"{path}: not a result of elmo-bench"
     check_types(content, TYPES | (RESULT if is_finished else BEGINNING), source)
     for group in IN_GROUPS.keys() & content["config"].keys():
         check_types(content, IN_GROUPS[group], source)
@@ -273,8 +296,11 @@ def read_run(path: Path) -> Run:
     content["folder"] = path.parent
     if not is_finished:
         content["reason"] = _reason(path.parent, content.get("reason") or "did not end")
-    names = (name for name in Run.__dataclass_fields__ if content.get(name) is not None)
-    return Run(**{name: content[name] for name in names})
+    fields: dict[str, Any] = {}
+    for name in Run.__dataclass_fields__:
+        if content.get(name) is not None:
+            fields[name] = content[name]
+    return Run(**fields)
 
 
 def check_types(content: Mapping[str, Any], types: Mapping[str, Any], source: str) -> None:
@@ -290,8 +316,10 @@ def check_types(content: Mapping[str, Any], types: Mapping[str, Any], source: st
         except ValidationError as error:
             first = error.errors()[0]
             inside = first["loc"] if isinstance(value, dict | list) else ()
-            said = f"{'.'.join(map(str, (key, *inside)))} is {shown(first['input'])}"
-            raise ValueError(f"{source}: {said}: {first['msg']}") from error
+            place = ".".join(map(str, (key, *inside)))
+            raise ValueError(
+                f"{source}: {place} is {shown(first['input'])}: {first['msg']}"
+            ) from error
 
 
 @cache
@@ -326,7 +354,8 @@ def corpus_of(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reason(folder: Path, said: str) -> str:
     """Return why a run has no result; `said` is what its archive says."""
-    if (error := folder / ERROR).is_file():
+    error = folder / ERROR
+    if error.is_file():
         name = failure_sentence(error).partition(":")[0]
         return name.rpartition(".")[2] or "failed"
     with suppress(OSError):  # fails for folders of another machine or user

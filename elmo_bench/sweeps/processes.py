@@ -19,8 +19,16 @@ from elmo_bench.terminal import signals
 LOST = 255  # exit status that `multiprocessing` reports if the server has been killed
 # Variables of a distributed run, to which the runs of a sweep that it has started do not belong.
 RANKS = (
-    *("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
-    *("MASTER_ADDR", "MASTER_PORT", "PL_GLOBAL_SEED", "SLURM_NTASKS"),
+    "LOCAL_RANK",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "PL_GLOBAL_SEED",
+    "SLURM_NTASKS",
 )
 
 
@@ -32,18 +40,24 @@ class Processes:
 
     def __init__(self) -> None:
         self.running: dict[Any, BaseProcess] = {}  # by what `connection.wait` waits for
-        self.stopped, self.signal = False, 0
+        self.stopped = False
+        self.signal = 0
 
     def serve(self, environment: Mapping[str, str], modules: Sequence[str] | None) -> None:
         """Start the server, unless it runs; it imports these modules meanwhile. It ignores Ctrl-C,
         and has the environment of the commands, which a library may read when it is imported.
         """
-        forkserver.set_forkserver_preload([__name__, *(modules or ())])
-        paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
-        imports = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONSAFEPATH": "1"}
-        ours, handler = {**os.environ}, signal.signal(signal.SIGINT, signal.SIG_IGN)
+        preloaded = [__name__]
+        preloaded.extend(modules or ())
+        forkserver.set_forkserver_preload(preloaded)
+        python_path = str(Path(__file__).parents[2])
+        if environment.get("PYTHONPATH"):
+            python_path += os.pathsep + environment["PYTHONPATH"]
+        imports = {"PYTHONPATH": python_path, "PYTHONSAFEPATH": "1"}
+        ours = dict(os.environ)
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            _set_environment({**environment, **imports})
+            _set_environment(dict(environment) | imports)
             forkserver.ensure_running()
         finally:
             _set_environment(ours)
@@ -62,7 +76,8 @@ class Processes:
         already. Raises OSError or EOFError if the server does not start.
         """
         self.serve(environment, modules)
-        context, is_forked = multiprocessing.get_context("forkserver"), modules is not None
+        context = multiprocessing.get_context("forkserver")
+        is_forked = modules is not None
         process = context.Process(target=become, args=(command, environment, output, is_forked))
         process.start()
         self.running[process.sentinel] = process
@@ -84,7 +99,8 @@ class Processes:
         """Send SIGTERM to all running processes and the processes that they have started."""
         if number and not self.stopped:
             signals.say(number, "the runs of the sweep end")
-        self.stopped, self.signal = True, number
+        self.stopped = True
+        self.signal = number
         for process in self.running.values():
             assert process.pid
             with contextlib.suppress(ProcessLookupError):  # it has just ended
@@ -120,8 +136,8 @@ def become(
                 os.dup2(file.fileno(), stream)
     _set_environment(environment)
     if not is_forked:
-        os.execvp(command[0], [*command])
-    sys.argv = [*command[1:]]
+        os.execvp(command[0], list(command))
+    sys.argv = list(command[1:])
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
@@ -140,5 +156,7 @@ def environment(shares: int, gpus: str | None, group: str) -> dict[str, str]:
     if shares > 1:
         variables["OMP_NUM_THREADS"] = str(max(1, cores() // shares))
     variables |= {name: value for name, value in os.environ.items() if name not in RANKS}
-    variables |= {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus}
-    return variables | {signals.IN_SWEEP: "true"}
+    if gpus is not None:
+        variables["CUDA_VISIBLE_DEVICES"] = gpus
+    variables[signals.IN_SWEEP] = "true"
+    return variables

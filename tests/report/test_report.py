@@ -119,10 +119,35 @@ def test_correlations_are_compared(tmp_path):
     cell = by_column(found)["all"]
     assert cell.comparison.is_significant
     assert cell.comparison.test.interval[0] < cell.comparison.difference
-    for damaged in (rows[..., :5], -rows[..., :4], rows[..., :0], rows[0]):
-        np.savez(path, f1=damaged, **numbers)
-        with pytest.raises(ValueError, match="damaged: not the counts"):
-            read_counts(path, "f1")
+
+
+DAMAGED_COUNTS = {
+    "sentences is missing": {"sentences": None},
+    "sentences is int64 of shape (3,), but must be hashes": {"sentences": np.arange(3)},
+    "groups is missing": {"groups": None},
+    "groups is float64 of shape (3,), but must be a whole number": {"groups": np.zeros(3)},
+    "groups is int64 of shape (2,), but must be a whole number": {"groups": np.arange(2)},
+    "unit is '<b>', but must be a word": {"unit": np.frombuffer(b"<b>", np.uint8)},
+    "they are float64 of shape (3, 4), but must have three axes": {"f1": np.ones((3, 4))},
+    "they are float64 of shape (2, 1, 4), but must have three axes: 3 examples": {
+        "f1": np.ones((2, 1, 4))
+    },
+    "a score has 5 numbers": {"f1": np.ones((3, 1, 5))},
+    "a score has 0 numbers": {"f1": np.ones((3, 1, 0))},
+    "they are not all finite": {"f1": np.full((3, 1, 6), np.inf)},
+    "some are below 0": {"f1": -np.ones((3, 1, 4))},
+}
+
+
+@pytest.mark.parametrize("flaw", DAMAGED_COUNTS)
+def test_damaged_counts_are_told_apart(tmp_path, flaw):
+    path = tmp_path / "test.npz"
+    arrays = {"f1": np.ones((3, 1, 4)), "sentences": np.arange(3, dtype=np.uint64)}
+    arrays |= {"groups": np.arange(3)} | DAMAGED_COUNTS[flaw]
+    np.savez(path, **{key: array for key, array in arrays.items() if array is not None})
+    said = f"{path}: damaged: not the counts per example of a run for f1: {flaw}"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_counts(path, "f1")
 
 
 def test_precision_is_compared(tmp_path):

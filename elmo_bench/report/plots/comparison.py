@@ -1,5 +1,7 @@
 """Plot a report's figures, with a dot for every run, and the differences to a baseline."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
@@ -11,7 +13,7 @@ from ..table import Cell, Key, Report, comparisons_of
 from . import style
 
 MEAN: style.Look = {"color": style.INK, "linestyle": "none", "mew": 1.4, "ms": 9}
-LONG = 3  # an interval is shown up to so many times the largest difference
+TIMES = 3  # an interval is shown up to so many times the largest difference
 RUNS = "Dots: runs; bar: their mean."  # where there is no baseline
 READING = (
     "Left: runs (dots) and their mean (bar). Right: difference of the means to {} and its 95 % "
@@ -24,39 +26,43 @@ def comparison(report: Report) -> style.Plot | None:
     """Plot every run of every cell and, with a baseline, the differences; None for one cell."""
     if len(report.cells) < 2:
         return None
-    titles, tested = labels_of(report).columns, bool(comparisons_of([report]))
-    heads, by_row = report.heads, report.by_row
-    rows = {row: [cells[at] for at in heads if at in cells] for row, cells in by_row.items()}
+    titles = labels_of(report).columns
+    rows: dict[Key, list[Cell]] = {}
+    for row, by_column in report.by_row.items():
+        rows[row] = [by_column[column] for column in report.heads if column in by_column]
+    num_cells = sum(map(len, rows.values()))
     lines = max(style.short(title).count("\n") + 1 for title in titles.values())
-    height = style.LINE * (lines * sum(map(len, rows.values())) + 3 * len(rows) + 5)
-    shown = f"{style.figure_title(report, report.cells)}, every run a dot"
-    what = headed(report, shown + ", and the differences" * tested + ".")
-    reading = READING.format(titles[report.baseline or ()], LEVEL) if tested else RUNS
-    return style.Plot(what, reading, height, lambda part: _draw(part, report, rows, 1 + tested))
+    height = style.LINE * (lines * num_cells + 3 * len(rows) + 5)
+    figure = style.figure_title(report, report.cells)
+    if comparisons_of([report]):
+        columns = 2
+        shown = f"{figure}, every run a dot, and the differences."
+        reading = READING.format(titles[report.baseline or ()], LEVEL)
+    else:
+        columns = 1
+        shown = f"{figure}, every run a dot."
+        reading = RUNS
+    title = headed(report, shown)
+    return style.Plot(title, reading, height, lambda part: _draw(part, report, rows, columns))
 
 
 def _draw(part: SubFigure, report: Report, rows: dict[Key, list[Cell]], columns: int) -> None:
     """Draw a panel for each row, and beside it the differences if there are two columns."""
-    titles, whole = labels_of(report).columns, style.figure_title(report, report.cells)
+    titles = labels_of(report).columns
+    whole = style.figure_title(report, report.cells)
     row_titles = style.row_titles(report)
     styles = style.looks(titles, report.baseline)
     heights = [len(cells) + 1 for cells in rows.values()]
     panels = part.subplots(len(rows), columns, squeeze=False, sharey="row", height_ratios=heights)
+    ranges = [_range(cells) for cells in rows.values()]
     # All rows are equally long, so that equal lengths are equal differences.
-    figures = [[f for cell in cells for f in style.percents(cell)] for cells in rows.values()]
-    length = 1.1 * max(1, *map(np.ptp, figures))
-    for axes, (row, cells), values in zip(panels, rows.items(), figures, strict=True):
+    length = 1.1 * max(1, *(high - low for low, high in ranges))
+    for axes, (row, cells), (low, high) in zip(panels, rows.items(), ranges, strict=True):
         own = style.figure_title(report, cells)
-        about = "" if own == whole else f": {own}"
-        axes[0].set_title(style.short(row_titles[row] + about, 100))
-        axes[0].set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
-        axes[0].set_ylim(len(cells) - 0.5, -0.5)
-        for y, cell in enumerate(cells):
-            runs = style.percents(cell)
-            axes[0].plot(runs, [y] * len(runs), **styles[cell.column] | style.DOTS, label="run")
-            if len(runs) > 1:
-                axes[0].plot(100 * cell.mean, y, **MEAN, marker="|", label="mean")
-        middle = (max(values) + min(values)) / 2
+        title = row_titles[row] if own == whole else f"{row_titles[row]}: {own}"
+        _runs(axes[0], cells, titles, styles)
+        axes[0].set_title(style.short(title, 100))
+        middle = (high + low) / 2
         axes[0].set_xlim(middle - length / 2, middle + length / 2)
         style.percent_axis(axes[0].xaxis)
         for right in axes[1:]:
@@ -67,26 +73,49 @@ def _draw(part: SubFigure, report: Report, rows: dict[Key, list[Cell]], columns:
         panels[-1, 1].set_xlabel(style.short(label, 50))
 
 
+def _range(cells: Sequence[Cell]) -> tuple[float, float]:
+    """Return the lowest and the highest figure of the cells' runs, in percent."""
+    figures: list[float] = []
+    for cell in cells:
+        figures += style.percents(cell)
+    return min(figures), max(figures)
+
+
+def _runs(axes: Axes, cells: Sequence[Cell], titles: dict[Key, str], styles: style.Looks) -> None:
+    """Draw a line for each cell: its runs, and their mean if there are several."""
+    axes.set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
+    axes.set_ylim(len(cells) - 0.5, -0.5)
+    for y, cell in enumerate(cells):
+        figures = style.percents(cell)
+        look = styles[cell.column] | style.DOTS
+        axes.plot(figures, [y] * len(figures), **look, label="run")
+        if len(figures) > 1:
+            axes.plot(100 * cell.mean, y, **MEAN, marker="|", label="mean")
+
+
 def _differences(axes: Axes, report: Report, cells: list[Cell], styles: style.Looks) -> None:
     """Draw the differences to the baseline with their intervals."""
     axes.set_xlim(_span(report))
     axes.axvline(0, color=style.SOFT, linewidth=0.8)
-    labels = "difference, 95 % interval", f"p (Holm) < {LEVEL:g}"
     for y, cell in enumerate(cells):
-        if compared := cell.comparison:
-            difference(axes, compared, y, styles[cell.column], labels[compared.is_significant])
+        compared = cell.comparison
+        if compared:
+            label = "difference, 95 % interval"
+            if compared.is_significant:
+                label = f"p (Holm) < {LEVEL:g}"
+            difference(axes, compared, y, styles[cell.column], label)
 
 
 def difference(
     axes: Axes, compared: Comparison, y: int | float, look: style.Look, label: str
 ) -> None:
     """Draw a difference and its interval, filled if it is significant."""
-    look = look | {"linestyle": "none", "markersize": 5.5}
+    mark = look | {"linestyle": "none", "markersize": 5.5}
     if compared.test:
-        axes.plot(np.multiply(100, compared.test.interval), (y, y), color=look["color"])
+        axes.plot(np.multiply(100, compared.test.interval), (y, y), color=mark["color"])
     if not compared.is_significant:
-        look["markerfacecolor"] = style.PAPER
-    axes.plot(100 * compared.difference, y, **look, label=label)
+        mark["markerfacecolor"] = style.PAPER
+    axes.plot(100 * compared.difference, y, **mark, label=label)
 
 
 def _span(report: Report) -> tuple[float, float]:
@@ -95,10 +124,14 @@ def _span(report: Report) -> tuple[float, float]:
     It includes 0, the differences and their intervals, but no end that is far longer than any
     difference.
     """
-    compared = comparisons_of([report])
-    shown = [100 * each.difference for each in compared]
-    most = LONG * max(1, *map(abs, shown))
-    ends = [100 * end for each in compared if each.test for end in each.test.interval]
-    shown += [0, *np.clip(ends, -most, most)]
+    shown: list[float] = []
+    ends: list[float] = []
+    for compared in comparisons_of([report]):
+        shown.append(100 * compared.difference)
+        if compared.test:
+            ends += [100 * end for end in compared.test.interval]
+    most = TIMES * max(1, *map(abs, shown))
+    shown.append(0)
+    shown += list(np.clip(ends, -most, most))
     margin = 0.06 * (max(shown) - min(shown)) or 1.0
     return min(shown) - margin, max(shown) + margin

@@ -1,9 +1,9 @@
 """Plot scores over a setting or over epochs: a dot for each run, a line through the means."""
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from matplotlib.figure import SubFigure
@@ -13,12 +13,13 @@ from elmo_bench.runs import MIX, NOTHING, Key
 
 from .. import names
 from ..aggregate import after_epochs
-from ..depth import larger
+from ..depth import larger, layers_of
 from ..grids import headed, labels_of
 from ..table import Cell, Report, order
 from . import style
 
-ACROSS, HEIGHT = 3, 2.3  # panels side by side, and the height of one in inches, with its titles
+ACROSS = 3  # panels side by side
+HEIGHT = 2.3  # inches, of a panel with its titles
 READING = "Dots: runs; line: through their means."
 QUANTITIES = {  # config keys that give a curve -> title of the section, and of the curve
     MIX: ("Layers (the paper's Figure 2)", "by the layer that is read"),
@@ -48,22 +49,29 @@ Panels = dict[tuple[str, str], list[Line]]  # by their titles, and what their fi
 
 def curve(report: Report, quantity: str) -> style.Plot | None:
     """Plot the figures over a config key, a panel for each row; None if the key does not vary."""
-    if not (curves := _by_value(report, quantity)):
+    curves = _by_value(report, quantity)
+    if not curves:
         return None
-    tasks, both = names.task_titles(report.runs), (report.rows, report.columns)
-    rows, columns = ([key for key in keys if key != quantity] for keys in both)
-    keys = dict.fromkeys(key for by_line in curves.values() for key in by_line)
-    titles, labels = names.names(rows, curves, tasks), names.names(columns, keys, tasks)
+    tasks = names.task_titles(report.runs)
+    line_keys: dict[Key, None] = {}
+    values = set[Hashable]()
+    for by_line in curves.values():
+        line_keys |= dict.fromkeys(by_line)
+        for cell_of in by_line.values():
+            values.update(cell_of)
+    titles = names.names(_others(quantity, report.rows), curves, tasks)
+    labels = names.names(_others(quantity, report.columns), line_keys, tasks)
     baseline = _without(quantity, report.columns, report.baseline) if report.baseline else ()
-    looks = style.looks(keys, baseline or None)
-    values = {v for by_line in curves.values() for cells in by_line.values() for v in cells}
+    looks = style.looks(line_keys, baseline or None)
     places = sorted(values - {NOTHING}, key=lambda value: order((value,)))
     panels: Panels = {}
     for row, by_line in curves.items():
-        cells = [cell for each in by_line.values() for cell in each.values()]
-        lines = [_lines(labels[key], looks[key], each, places) for key, each in by_line.items()]
-        figure = style.figure_title(report, cells)
-        panels[titles[row], figure] = [*chain.from_iterable(lines)]
+        cells: list[Cell] = []
+        lines: list[Line] = []
+        for key, cell_of in by_line.items():
+            cells += cell_of.values()
+            lines += _lines(labels[key], looks[key], cell_of, places)
+        panels[titles[row], style.figure_title(report, cells)] = lines
     axis, ticks, reading = _axis(quantity, places)
     shown = f"{style.figure_title(report, report.cells)} {QUANTITIES[quantity][1]}"
     return _plot(headed(report, shown), reading, panels, axis, ticks)
@@ -81,11 +89,20 @@ def _by_value(report: Report, quantity: str) -> dict[Key, dict[Key, Cells]]:
                 by_line = grouped[_without(quantity, report.rows, row)]
                 line = by_line[_without(quantity, report.columns, column)]
                 line[value] = larger(cell, line.get(value))
-    return {
-        row: by_line
-        for row, by_line in grouped.items()
-        if any(len({*cells} - {NOTHING, *MIXES}) > 1 for cells in by_line.values())
-    }
+    return {row: by_line for row, by_line in grouped.items() if _has_curve(by_line)}
+
+
+def _has_curve(by_line: Mapping[Key, Cells]) -> bool:
+    """Whether a line has several values of the quantity, besides those that stand apart."""
+    for cell_of in by_line.values():
+        numbers = set(cell_of) - {NOTHING} - set(MIXES)
+        if len(numbers) > 1:
+            return True
+    return False
+
+
+def _others(quantity: str, keys: Iterable[str]) -> list[str]:
+    return [key for key in keys if key != quantity]
 
 
 def _without(quantity: str, keys: Iterable[str], values: Iterable[Hashable]) -> Key:
@@ -98,7 +115,7 @@ def _value(cell: Cell, quantity: str, value: Hashable) -> Hashable:
         return NOTHING
     if names.is_number(value) or value in MIXES:
         return value
-    layers = {layer for run in cell.runs for mix in run.mix.values() for layer in mix["layers"]}
+    layers = layers_of(cell)
     return min(layers) if quantity == MIX and len(layers) == 1 else None
 
 
@@ -106,56 +123,77 @@ def _axis(quantity: str, places: Sequence[Hashable]) -> tuple[str, list[str], st
     """Return the title and the ticks of the axis, and the caption."""
     if quantity != MIX:
         return names.axis(quantity), [names.value(quantity, each) for each in places], READING
-    ticks = [MIXES[each][0] if each in MIXES else str(each) for each in places]
-    mixes = "".join(MIXES[each][1] for each in places if each in MIXES)
-    return "layer", ticks, f"{READING} Layer 0 is the lowest{mixes}."
+    ticks: list[str] = []
+    explained = ""
+    for place in places:
+        if place in MIXES:
+            tick, explanation = MIXES[place]
+            ticks.append(tick)
+            explained += explanation
+        else:
+            ticks.append(str(place))
+    return "layer", ticks, f"{READING} Layer 0 is the lowest{explained}."
 
 
 def _lines(label: str, look: style.Look, cells: Cells, places: list[Hashable]) -> Iterator[Line]:
     """Yield the line of these cells, dots where all layers are read and, where the quantity has no
     effect, a dotted line across.
     """
-    points = {x: style.percents(cells[each]) for x, each in enumerate(places) if each in cells}
-    if points:
-        apart = {x: points.pop(x) for x in [*points] if places[x] in MIXES}
+    points: dict[int, list[float]] = {}
+    apart: dict[int, list[float]] = {}
+    for x, place in enumerate(places):
+        if place in cells:
+            on = apart if place in MIXES else points
+            on[x] = style.percents(cells[place])
+    if points or apart:
         yield Line(label, look, points)
         yield Line("", look | {"linestyle": "none"}, apart)
     if NOTHING in cells:
         ends = dict.fromkeys((0, len(places) - 1), style.percents(cells[NOTHING]))
         if cells[NOTHING].runs[0].is_baseline:
-            label, look = names.BASELINE, style.BASELINE
-        yield Line(label, look | {"linestyle": ":"}, ends)
+            yield Line(names.BASELINE, style.BASELINE | {"linestyle": ":"}, ends)
+        else:
+            yield Line(label, look | {"linestyle": ":"}, ends)
 
 
 def learning(report: Report) -> style.Plot | None:
     """Plot the figures on dev after each epoch, a panel for each row; None if no run has any."""
     panels: Panels = defaultdict(list)
-    looks, labels = style.looks(report.heads, report.baseline), labels_of(report).columns
+    looks = style.looks(report.heads, report.baseline)
+    labels = labels_of(report).columns
     titles = style.row_titles(report)
     for row, cells in report.by_row.items():
         key = titles[row], style.figure_title(report, cells.values(), "dev")
-        for column in (column for column in report.heads if column in cells):
-            points: dict[int, list[float]] = defaultdict(list)
-            for run in cells[column].runs:
-                for epoch, figure in after_epochs(run, report.metric).items():
-                    points[epoch].append(100 * figure)
+        for column in report.heads:
+            points = _after_epochs(report, cells[column]) if column in cells else {}
             if points:
                 panels[key].append(Line(labels[column], looks[column], points))
     shown = f"{style.figure_title(report, report.cells, 'dev')} after each epoch"
     return _plot(headed(report, shown), READING, panels, "epoch", []) if panels else None
 
 
+def _after_epochs(report: Report, cell: Cell) -> Points:
+    """Return each run's figure on dev in percent, by the epoch."""
+    points: dict[int, list[float]] = defaultdict(list)
+    for run in cell.runs:
+        for epoch, figure in after_epochs(run, report.metric).items():
+            points[epoch].append(100 * figure)
+    return points
+
+
 def _plot(title: str, reading: str, panels: Panels, axis: str, ticks: list[str]) -> style.Plot:
     """Return the plot of the panels; without `ticks`, places on the axis are numbers."""
-    labels = {line.label for lines in panels.values() for line in lines}
-    height = HEIGHT * -(-len(panels) // ACROSS) + style.LINE * (2 + len(labels) / 2)
+    labels = set[str]()
+    for lines in panels.values():
+        labels.update(line.label for line in lines)
+    height = HEIGHT * math.ceil(len(panels) / ACROSS) + style.LINE * (2 + len(labels) / 2)
     what = f"{title}, every run a dot."
     return style.Plot(what, reading, height, lambda part: _draw(part, panels, axis, ticks))
 
 
 def _draw(part: SubFigure, panels: Panels, axis: str, ticks: Sequence[str]) -> None:
     across = min(len(panels), ACROSS)
-    drawn = part.subplots(-(-len(panels) // across), across, squeeze=False).flat
+    drawn = part.subplots(math.ceil(len(panels) / across), across, squeeze=False).flat
     for spare in drawn[len(panels) :]:
         spare.set_axis_off()
     for axes, ((title, figure), lines) in zip(drawn, panels.items(), strict=False):

@@ -26,7 +26,9 @@ from ..table import Cell, Key, Report
 STYLE = Path(__file__).with_name("style.mplstyle")
 WIDTH = 7.2  # inches
 LINE = 0.2  # inches; the height of a line of text
-INK, SOFT, PAPER = "#1b1f24", "#555d66", "#ffffff"
+INK = "#1b1f24"
+SOFT = "#555d66"
+PAPER = "#ffffff"
 # After Okabe and Ito (2008), dark enough for a contrast of 3:1 on white.
 COLORS = ("#0072b2", "#c14f00", "#00805c", "#b3508c", "#8a6d00", "#5b5bd6")
 MARKERS = ("o", "s", "^", "D", "v", "P", "p")
@@ -50,9 +52,15 @@ class Plot(NamedTuple):
 
 def looks(columns: Iterable[Key], baseline: Key | None) -> dict[Key, Look]:
     """Return the colour and the mark of each column; the baseline is grey."""
-    pairs = zip(cycle(COLORS), cycle(MARKERS), strict=True)
-    others = ({"color": color, "marker": marker} for color, marker in pairs)
-    return {column: BASELINE if column == baseline else next(others) for column in columns}
+    colors = cycle(COLORS)
+    markers = cycle(MARKERS)
+    look_of: dict[Key, Look] = {}
+    for column in columns:
+        if column == baseline:
+            look_of[column] = BASELINE
+        else:
+            look_of[column] = {"color": next(colors), "marker": next(markers)}
+    return look_of
 
 
 def figure(plots: Sequence[Plot]) -> Figure:
@@ -65,13 +73,24 @@ def figure(plots: Sequence[Plot]) -> Figure:
             if plot.heading:
                 part.suptitle(plain(plot.heading), x=0.01, ha="left", weight="bold", size=10)
             plot.draw(part)
-            keys: dict[str, Any] = {}  # of the legend, by label
-            for axes in part.axes:
-                handles, labels = axes.get_legend_handles_labels()
-                keys |= zip(labels, handles, strict=True)
-            ncols = 110 // (max(map(len, keys), default=0) + 8) or 1
-            part.legend(keys.values(), keys, loc="outside lower left", ncols=ncols, borderaxespad=0)
+            _legend(part)
     return drawn
+
+
+def _legend(part: SubFigure) -> None:
+    """Draw one legend for all axes of a part, below it."""
+    handle_of: dict[str, Any] = {}  # by label
+    for axes in part.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        handle_of |= zip(labels, handles, strict=True)
+    widest = max(map(len, handle_of), default=0)
+    part.legend(
+        handle_of.values(),
+        handle_of,
+        loc="outside lower left",
+        ncols=110 // (widest + 8) or 1,
+        borderaxespad=0,
+    )
 
 
 @contextmanager
@@ -93,13 +112,17 @@ def svg(plots: Sequence[Plot]) -> str:
     with styled(title):
         about = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure(plots).savefig(file, format="svg", metadata=about)
-    text = file.getvalue()
-    text = re.sub(r' (xmlns(:\w+)?|version)="[^"]*"', "", text[text.index("<svg ") :])
-    text = re.sub('<g id="[^"]*"', "<g", text)
-    text = text.replace("xlink:href", "href").replace("'DejaVu Sans'", FONTS)
-    start = text.index(">") + 1
-    said = f"<title>{title}</title><desc>{description}</desc>"
-    return f'<svg data-generator="{GENERATOR}" role="img"{text[4:start]}{said}{text[start:]}'
+    whole = file.getvalue()
+    element = whole[whole.index("<svg ") :]
+    element = re.sub(r' (xmlns(:\w+)?|version)="[^"]*"', "", element)
+    element = re.sub('<g id="[^"]*"', "<g", element)
+    element = element.replace("xlink:href", "href").replace("'DejaVu Sans'", FONTS)
+    start = element.index(">") + 1
+    attributes = element[len("<svg") : start]  # with the > that ends them
+    return (
+        f'<svg data-generator="{GENERATOR}" role="img"{attributes}'
+        f"<title>{title}</title><desc>{description}</desc>{element[start:]}"
+    )
 
 
 def pdf(plots: Sequence[Plot]) -> bytes:
@@ -120,8 +143,10 @@ def short(text: str, width: int = 28) -> str:
 
 def percent_axis(axis: Axis) -> None:
     """Move an axis of percentages so that it does not leave 0 to 100; cut it if it is longer."""
-    (low, high), (least, most) = axis.get_view_interval(), axis.get_data_interval()
-    bottom, top = min(least, 0), max(most, 100)
+    low, high = axis.get_view_interval()
+    least, most = axis.get_data_interval()
+    bottom = min(least, 0)
+    top = max(most, 100)
     move = max(0, bottom - low) or min(0, top - high)
     axis.set_view_interval(max(low + move, bottom), min(high + move, top), ignore=True)
 
@@ -130,8 +155,11 @@ def figure_title(report: Report, cells: Iterable[Cell], split: str = "") -> str:
     """Return what the scores of cells are, such as "test entity F1"; of several metrics, "test
     score".
     """
-    titles = {metric_title(run, report.metric) for cell in cells for run in cell.runs}
-    return f"{split or report.split} {min(titles) if len(titles) == 1 else 'score'}"
+    titles = set[str]()
+    for cell in cells:
+        titles.update(metric_title(run, report.metric) for run in cell.runs)
+    title = titles.pop() if len(titles) == 1 else "score"
+    return f"{split or report.split} {title}"
 
 
 def row_titles(report: Report) -> dict[Key, str]:

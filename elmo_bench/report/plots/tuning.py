@@ -25,21 +25,28 @@ READING = (
 
 def tuning(report: Report) -> style.Plot | None:
     """Plot the tuning curves of each row, and beside them the gains; None without any."""
-    if not (by_row := sides(report)):
+    by_row = sides(report)
+    if not by_row:
         return None
-    base, height = labels_of(report).base, HEIGHT * len(by_row) + style.LINE * 2
-    what = headed(report, f"tuning curves, and the gain by the number of draws of {base}.")
-    return style.Plot(what, READING.format(base), height, lambda part: _draw(part, report))
+    base = labels_of(report).base
+    height = HEIGHT * len(by_row) + style.LINE * 2
+    title = headed(report, f"tuning curves, and the gain by the number of draws of {base}.")
+    return style.Plot(title, READING.format(base), height, lambda part: _draw(part, report))
 
 
 def _draw(part: SubFigure, report: Report) -> None:
-    labels, looks = labels_of(report), style.looks(report.heads, report.baseline)
-    by_row, titles = sides(report), style.row_titles(report)
+    labels = labels_of(report)
+    looks = style.looks(report.heads, report.baseline)
+    by_row = sides(report)
+    titles = style.row_titles(report)
     panels = part.subplots(len(by_row), 2, squeeze=False)
     for (left, right), (row, tuned) in zip(panels, by_row.items(), strict=True):
         curves = {column: _open(side) for column, side in tuned.items()}
         base = curves[report.baseline or ()]
-        gains = {at: _gain(each, base) for at, each in curves.items() if each is not base}
+        gains: dict[Key, Curve] = {}
+        for column, curve in curves.items():
+            if curve is not base:
+                gains[column] = _gain(curve, base)
         _curves(left, curves, looks, labels.columns)
         _curves(right, gains, looks, labels.columns)
         run = tuned[report.baseline or ()].draws[0]
@@ -53,14 +60,18 @@ def _draw(part: SubFigure, report: Report) -> None:
 def _open(side: Side) -> Curve:
     """Return a side's curve, with infinite ends where its band has no bound."""
     median, low, high = side.curve
-    low, high = np.where(low > side.lowest, low, -np.inf), np.where(high < TOP, high, np.inf)
-    return Curve(median, low, high)
+    open_low = np.where(low > side.lowest, low, -np.inf)
+    open_high = np.where(high < TOP, high, np.inf)
+    return Curve(median, open_low, open_high)
 
 
 def _gain(ours: Curve, theirs: Curve) -> Curve:
     """Return the gain of the best of all our draws over the best of k of theirs, by k."""
-    median, low, high = (each[-1] for each in ours)
-    return Curve(median - theirs.median, low - theirs.high, high - theirs.low)
+    return Curve(
+        ours.median[-1] - theirs.median,
+        ours.low[-1] - theirs.high,
+        ours.high[-1] - theirs.low,
+    )
 
 
 def _curves(
@@ -68,14 +79,20 @@ def _curves(
 ) -> None:
     """Draw curves, and their bands where they have bounds, in percent, over budgets."""
     for column, curve in curves.items():
-        look, draws = looks[column], np.arange(1, len(curve.median) + 1)
+        look = looks[column]
+        draws = np.arange(1, len(curve.median) + 1)
         dots = {"markevery": [k - 1 for k in budgets(len(draws))]}
-        median, low, high = (np.where(np.isfinite(end), 100 * end, np.nan) for end in curve)
+        median, low, high = map(_percent, curve)
         axes.fill_between(draws, low, high, facecolor=look["color"], alpha=0.15, linewidth=0)
         for end in (low, high):
             axes.plot(draws, end, **look | EDGE | dots)
         axes.plot(draws, median, **look | dots, label=labels[column])
     axes.set_xscale("log")
     ticks = budgets(max(len(curve.median) for curve in curves.values()))
-    axes.set_xticks(ticks, [*map(str, ticks)])
+    axes.set_xticks(ticks, list(map(str, ticks)))
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _percent(values: np.ndarray) -> np.ndarray:
+    """Return fractions of 1 in percent, with NaN, which is not drawn, for infinite ones."""
+    return np.where(np.isfinite(values), 100 * values, np.nan)
