@@ -203,16 +203,7 @@ def report(
     runs of a cell that differ in more than their seed, and for a score that its counts do not
     give.
     """
-    one_of("split", split, SPLITS)
-    measured = [run for run in runs if is_measured(run, split)]
-    if not measured:
-        if split == "test":
-            raise ValueError(
-                f"split=test: none of {len(runs)} runs was evaluated on it; split=dev reports dev"
-            )
-        raise ValueError(
-            f"split={split}: none of {len(runs)} runs was evaluated on it; job=evaluate does so"
-        )
+    measured = _measured(runs, split)
     row_keys, column_keys = _keys(measured, rows, columns)
     _check_choices(measured, row_keys + column_keys)
     groups = grouped(measured, row_keys, column_keys)
@@ -232,12 +223,37 @@ def report(
     missing = len(runs) - len(measured)
     if missing:
         notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {split}")
-    code = {(run.commit or "", tuple(sorted(run.versions.items()))) for run in untested.runs}
-    if len(code) > 1:
-        notes.append(f"{MIXED}: {software(untested.runs)}")
-    notes += _unlike(untested)
-    notes += _overlaps(untested)
+    notes += _remarks(untested)
     return corrected([replace(untested, cells=cells, notes=notes)])[0]
+
+
+def _measured(runs: Sequence[Run], split: str) -> list[Run]:
+    """Return the runs that have scores on a split; raises ValueError if none has."""
+    one_of("split", split, SPLITS)
+    measured = [run for run in runs if is_measured(run, split)]
+    if measured:
+        return measured
+    if split == "test":
+        raise ValueError(
+            f"split=test: none of {len(runs)} runs was evaluated on it; split=dev reports dev"
+        )
+    raise ValueError(
+        f"split={split}: none of {len(runs)} runs was evaluated on it; job=evaluate does so"
+    )
+
+
+def is_measured(run: Run, split: str) -> bool:
+    """Whether a run has scores on a split."""
+    return any(key.startswith(f"{split}/") for key in run.metrics)
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    """Yield notes on the runs: different code, further settings that differ, overlaps."""
+    code = {(run.commit or "", tuple(sorted(run.versions.items()))) for run in report.runs}
+    if len(code) > 1:
+        yield f"{MIXED}: {software(report.runs)}"
+    yield from _unlike(report)
+    yield from _overlaps(report)
 
 
 def _unlike(report: Report) -> Iterator[str]:
@@ -340,11 +356,6 @@ def _overlaps(report: Report) -> list[str]:
         for line in overlap_lines(overlap, report.split):
             notes.append(f"{corpus}: {line}")
     return notes
-
-
-def is_measured(run: Run, split: str) -> bool:
-    """Whether a run has scores on a split."""
-    return any(key.startswith(f"{split}/") for key in run.metrics)
 
 
 def _keys(
