@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmo_bench.config import process
+from elmo_bench.build import process
 from elmo_bench.encoders.bilm import BiLm, char_cnn
 from elmo_bench.encoders.bilm.scan import PackedLinear
 from elmo_bench.text.chars import char_ids

@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_bench.runs.processes import cores
+from elmo_bench.settings.machine import cores
 
 from .processes import ROOT
 from .timing import Comparison, Setting

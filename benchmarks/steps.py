@@ -21,9 +21,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from elmo_bench.config import build
-from elmo_bench.config.hydra_private import OF_VERSION
-from elmo_bench.config.targets import instantiate
+from elmo_bench import build
+from elmo_bench.settings.hydra_private import OF_VERSION
+from elmo_bench.settings.targets import instantiate
 
 from .timing import CONF
 

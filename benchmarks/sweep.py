@@ -17,11 +17,12 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from elmo_bench.config import build, hardware
-from elmo_bench.config.hydra_private import OF_VERSION
+from elmo_bench import build
+from elmo_bench.build import hardware
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, load_encoder
 from elmo_bench.encoders.bilm import BiLm
+from elmo_bench.settings.hydra_private import OF_VERSION
 from elmo_bench.training.data import TaskData
 
 from .tasks import step, there

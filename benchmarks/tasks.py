@@ -13,8 +13,9 @@ from hydra import compose, initialize_config_dir
 from lightning_fabric.utilities import move_data_to_device
 from omegaconf import DictConfig
 
-from elmo_bench.config import build, hardware
-from elmo_bench.config.hydra_private import OF_VERSION
+from elmo_bench import build
+from elmo_bench.build import hardware
+from elmo_bench.settings.hydra_private import OF_VERSION
 from elmo_bench.training.batches import Numbered
 from elmo_bench.training.module import TaskModule
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
-from elmo_bench.config.targets import instantiate
 from elmo_bench.encoders.bilm import BiLm, Options
+from elmo_bench.settings.targets import instantiate
 
 CONF = Path(__file__).parents[1] / "conf"
 SIZES: dict[str, Options] = {

@@ -24,9 +24,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from pydantic import BaseModel
 
-from elmo_bench.config.settings import JOBS, Run, Section
-from elmo_bench.config.types import shown as written
-from elmo_bench.files import Number
+from elmo_bench.settings.schema import JOBS, Run, Section
+from elmo_bench.settings.types import shown as written
+from elmo_bench.bounds import Number
 
 DOCS = Path(__file__).parent
 CONF = DOCS.parent / "conf"
@@ -151,7 +151,7 @@ def _is_global(path: Path) -> bool:
 
 
 def _job(path: Path) -> str:
-    """The name of a job, under which `elmo_bench/config/settings.py` has its types."""
+    """The name of a job, under which `elmo_bench.settings.schema.py` has its types."""
     name = re.search(r"^job:\n  name: (\w+)", path.read_text(encoding="utf-8"), re.M)
     return name[1] if name else ""
 

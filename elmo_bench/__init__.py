@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .elmo import Elmo
     from .encoders import Encoder, encode, load_encoder
-    from .notebook import compare, compose, predict, read_runs, train
+    from elmo_bench.api import compare, compose, predict, read_runs, train
 
 __version__ = "0.2.0"  # pyproject.toml reads it, too
 # A wheel holds conf/ inside the package (see setup.py), a clone beside it.
@@ -33,5 +33,5 @@ MODULES = {"Elmo": ".elmo"} | dict.fromkeys(["Encoder", "encode", "load_encoder"
 def __getattr__(name: str) -> Any:
     """Import these names on first access: `elmo-bench --help` and `job=report` need no torch."""
     if name in __all__:
-        return getattr(import_module(MODULES.get(name, ".notebook"), __name__), name)
+        return getattr(import_module(MODULES.get(name, ".api"), __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from elmo_bench import COMMAND, CONF, __version__
-from elmo_bench.files import signals
+from elmo_bench.terminal import signals
 
 LOOKS = {"--dry-run": "true", "--download-only": "download"}  # option -> dry_run
 
@@ -28,13 +28,13 @@ def main() -> None:
         sys.path.append(str(Path.cwd()))
     import hydra
 
-    from elmo_bench.config import advice, hydra_private, targets
+    from elmo_bench.settings import advice, hydra_private, targets
 
     jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
     if {"--help", "-h"} & {*arguments}:
         lines = [advice.help_of_job(jobs[-1]) if jobs else help_text()]
         if jobs and jobs[-1] == "train":
-            from elmo_bench.config import help as of_settings
+            from elmo_bench.settings import help as of_settings
 
             lines += of_settings.of_options(arguments)
         sys.stdout.write("\n".join(lines) + "\n")
@@ -61,11 +61,11 @@ def run(cfg: Any) -> object:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from elmo_bench.config.advice import MENDABLE
-    from elmo_bench.config.check import expand_home
-    from elmo_bench.config.settings import WITHOUT_A_MODEL
-    from elmo_bench.config.targets import instantiate
     from elmo_bench.runs import leaves_error
+    from elmo_bench.settings.advice import MENDABLE
+    from elmo_bench.settings.check import expand_home
+    from elmo_bench.settings.schema import WITHOUT_A_MODEL
+    from elmo_bench.settings.targets import instantiate
 
     if cfg.get("dry_run"):  # only in sweeps with another launcher than ours
         return None
@@ -74,7 +74,7 @@ def run(cfg: Any) -> object:
         with leaves_error(cfg.run_dir):
             job = instantiate({key: value for key, value in cfg.job.items() if key != "name"})
             if cfg.job.get("name") not in WITHOUT_A_MODEL:
-                from elmo_bench.config import process  # imports torch
+                from elmo_bench.build import process  # imports torch
 
                 process.prepare(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
             return job(cfg)
@@ -91,8 +91,8 @@ def run(cfg: Any) -> object:
 
 def message(error: Exception, cfg: Any) -> str:
     """Return what a person is told of an error: what is wrong, and where to read more."""
-    from elmo_bench.config.advice import no_cache
-    from elmo_bench.files import plain_lines
+    from elmo_bench.settings.advice import no_cache
+    from elmo_bench.terminal import plain_lines
 
     failure = Path(cfg.run_dir, "error.txt") if cfg.run_dir else None
     has_details = failure and failure.is_file() and failure.stat().st_size

@@ -1,7 +1,6 @@
 """The launchers and sweepers, where Hydra looks for plugins: in this package only."""
 
-from elmo_bench.config import launcher, sweeper, tuner
-from elmo_bench.jobs import card
+from elmo_bench.sweeps import card, launcher, sweeper, tuner
 
 
 class Processes(launcher.ProcessLauncher):

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, NonNegativeInt, ValidationError, model_validator
 
-from elmo_bench.files import Positive
+from elmo_bench.bounds import Positive
 from elmo_bench.report.comparison import Comparison, Correction, compared, families
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
 from elmo_bench.report.names import name, task_titles

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le, MinLen
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
-from elmo_bench.files import NotNegative, listed, read_json
+from elmo_bench.bounds import NotNegative
+from elmo_bench.files import read_json
 from elmo_bench.report.probes import encoder_title
 from elmo_bench.runs import check_types
+from elmo_bench.terminal import listed
 
 Fraction = Annotated[float, Ge(0), Le(1)]
 Fractions = Annotated[list[Fraction], MinLen(1)]

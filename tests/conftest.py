@@ -26,9 +26,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 import tasks
-from elmo_bench.config.hydra_private import OF_VERSION
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.sample import files as sample
+from elmo_bench.settings.hydra_private import OF_VERSION
 from tests.jobs.small import SMALL
 from tests.tasks.small import bilm
 

@@ -18,8 +18,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 
 import elmo_bench
-from elmo_bench.config import dry_run
-from elmo_bench.config.check import faults
+from elmo_bench.build import dry_run
+from elmo_bench.settings.check import faults
 from tasks.classify import data as classify
 from tasks.classify import snli, sst
 from tasks.coref import data as coref

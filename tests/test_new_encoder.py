@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from elmo_bench import encode
-from elmo_bench.config import encoders, inputs
-from elmo_bench.config.targets import allow
+from elmo_bench.build import encoders
 from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.bilm import save
 from elmo_bench.jobs.embed import embed
@@ -20,6 +19,8 @@ from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.probe import probe
 from elmo_bench.jobs.train import train
+from elmo_bench.settings import command
+from elmo_bench.settings.targets import allow
 from tests.jobs.small import SMALL
 from tests.tasks.small import bilm
 
@@ -33,7 +34,7 @@ def composed(documented, new_run, monkeypatch):
 
     def build_config(*overrides):
         values = dict(override.split("=", 1) for override in overrides)
-        monkeypatch.setattr(inputs, "overridden", lambda _: values)
+        monkeypatch.setattr(command, "overridden", lambda _: values)
         cfg = new_run(f"hydra.searchpath=[file://{documented}]", *overrides)
         allow(cfg)  # as the check of a command does
         return cfg

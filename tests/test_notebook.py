@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.version import VersionBase
 
 import elmo_bench
-from elmo_bench.config.hydra_private import HAS_WHITELIST
+from elmo_bench.settings.hydra_private import HAS_WHITELIST
 from elmo_bench.training.log import EpochLines
 from tests.conftest import QUIET, TINY
 

@@ -17,7 +17,7 @@ from hydra.core.utils import JobReturn
 from pytorch_lightning.strategies import DDPStrategy
 from torchmetrics import Metric
 
-from elmo_bench.config import hydra_private
+from elmo_bench.settings import hydra_private
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("elmo_bench", "hydra_plugins", "tasks")

@@ -16,10 +16,12 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from elmo_bench.config import dry_run, inputs, launcher
-from elmo_bench.config.launcher import ProcessLauncher, parted
-from elmo_bench.files.signals import Stopped
-from elmo_bench.runs import identity_of, processes
+from elmo_bench.build import dry_run
+from elmo_bench.runs import identity_of
+from elmo_bench.settings import inputs
+from elmo_bench.sweeps import launcher, processes
+from elmo_bench.sweeps.launcher import ProcessLauncher, parted
+from elmo_bench.terminal.signals import Stopped
 from tests.conftest import CONF, composed
 from tests.report.made import write_run
 

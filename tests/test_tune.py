@@ -10,8 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from elmo_bench import CONF
-from elmo_bench.config.check import faults
-from elmo_bench.config.tuner import Side, value
+from elmo_bench.settings.check import faults
+from elmo_bench.sweeps.tuner import Side, value
 from tests.conftest import composed
 from tests.test_run import SMALL, forked, kill_sweep, run
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Dropout, NotNegative, one_of
+from elmo_bench.bounds import Dropout, NotNegative, one_of
 
 from .mix import Choice, Norm, ScalarMix, chosen_layers
 

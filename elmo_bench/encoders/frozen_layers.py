@@ -29,7 +29,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from elmo_bench.files import Bars, alone, atomic, size_of
+from elmo_bench.files import alone, atomic, size_of
+from elmo_bench.terminal import Bars
 from elmo_bench.text import Sentences
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words

@@ -11,7 +11,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from elmo_bench.files import Size, pip_install, read_json
+from elmo_bench.bounds import Size
+from elmo_bench.files import read_json
+from elmo_bench.terminal import pip_install
 
 from .tensors import check_finite
 

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.files import watched
+from elmo_bench.terminal import watched
 from elmo_bench.text import Row, read_blocks, read_conllu
 from elmo_bench.text.conll import FRAME, LEMMA, POS, WORD, is_conll2012, name_spans, read_documents
 from elmo_bench.text.spans import TAGS, is_tag, spans_to_iob2, tags_to_spans

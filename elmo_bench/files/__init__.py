@@ -1,19 +1,3 @@
-from .bounds import (
-    MAX_SIZE as MAX_SIZE,
-    Count as Count,
-    Dropout as Dropout,
-    File as File,
-    Folder as Folder,
-    NotNegative as NotNegative,
-    Number as Number,
-    Positive as Positive,
-    Probability as Probability,
-    Seed as Seed,
-    Share as Share,
-    Size as Size,
-    Text as Text,
-    one_of as one_of,
-)
 from .download import (
     fetch as fetch,
     hash_content as hash_content,
@@ -36,7 +20,6 @@ from .files import (
     write_json as write_json,
     write_text as write_text,
 )
-from .progress import Bars as Bars, Lines as Lines, counted as counted, watched as watched
 from .read import (
     BOM as BOM,
     LINE_BYTES as LINE_BYTES,
@@ -47,16 +30,4 @@ from .read import (
     read_arrays as read_arrays,
     read_json as read_json,
     unpacked_limit as unpacked_limit,
-)
-from .words import (
-    PlainLines as PlainLines,
-    counted_noun as counted_noun,
-    duration as duration,
-    listed as listed,
-    not_a_file as not_a_file,
-    not_a_folder as not_a_folder,
-    pip_install as pip_install,
-    plain as plain,
-    plain_lines as plain_lines,
-    two_digits as two_digits,
 )

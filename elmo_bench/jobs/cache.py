@@ -12,7 +12,8 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from elmo_bench.files import is_taken, plain, remove_unheld, size_of
+from elmo_bench.files import is_taken, remove_unheld, size_of
+from elmo_bench.terminal import plain
 
 log = logging.getLogger(__name__)
 # The names of our files and folders of each kind.

@@ -9,8 +9,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from elmo_bench.config import inputs, trusted
-from elmo_bench.files import listed, not_a_folder
+from elmo_bench.build import trusted
 from elmo_bench.report import difference as differences
 from elmo_bench.report.difference import Difference
 from elmo_bench.runs import (
@@ -23,6 +22,8 @@ from elmo_bench.runs import (
     read_counts,
     read_run,
 )
+from elmo_bench.settings import command, inputs
+from elmo_bench.terminal import listed, not_a_folder
 from elmo_bench.text import tags_to_spans, texts_of
 
 TAG = re.compile("O|[BI]-.+")
@@ -99,7 +100,7 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     """Return the texts of all examples; nothing is downloaded. Raises one of `NOT_HERE` if the
     corpus or predictions are missing, or are not those of the counts.
     """
-    from elmo_bench.config.task_format import reader, task_format  # imports torch
+    from elmo_bench.build.task_format import reader, task_format  # imports torch
 
     for key, run in zip("ab", runs, strict=True):
         # It may come from a stranger, so this precedes any import or read from its config.
@@ -134,7 +135,7 @@ def _config(cfg: DictConfig, run: Run) -> DictConfig:
     config, data, option = cfg.copy(), run.config.get("data") or {}, run.choices.get("data")
     OmegaConf.set_struct(config, False)
     config.task = run.config["task"]
-    if "data_dir" not in inputs.overridden(cfg):
+    if "data_dir" not in command.overridden(cfg):
         config.data_dir = run.config.get("data_dir") or cfg.data_dir
     if option in (None, "checkpoint"):  # job=evaluate took the corpus of its checkpoint
         option = data["name"]

@@ -18,11 +18,12 @@ from jaxtyping import Float
 from omegaconf import DictConfig
 from torch import Tensor
 
-from elmo_bench.config import encoders, hardware
+from elmo_bench.build import encoders, hardware
 from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.encode import encode_each, forget_words
 from elmo_bench.encoders.vectors_file import HDF5, is_vectors, write_vectors
-from elmo_bench.files import Bars, check_output, sole
+from elmo_bench.files import check_output, sole
+from elmo_bench.terminal import Bars
 from elmo_bench.text.sentences import chunks, read_sentences
 
 log = logging.getLogger(__name__)

@@ -8,11 +8,13 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config import build, hardware, inputs
-from elmo_bench.config.checkpoint import KEY, MODEL, extend, restore
-from elmo_bench.config.task_format import other_scores, reader, task_format
+from elmo_bench import build
+from elmo_bench.build import hardware
+from elmo_bench.build.checkpoint import KEY, MODEL, extend, restore
+from elmo_bench.build.task_format import other_scores, reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import beginning, corpus_of, hash_files, write_result
+from elmo_bench.settings import command, inputs
 from elmo_bench.text import Vocab
 from elmo_bench.training import cautions
 from elmo_bench.training.data import TaskData
@@ -71,7 +73,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         own = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
         config = _config(cfg, trained["config"])
         write_result(
-            config, result, inputs.choices(cfg), trained["inputs"] | hash_files(vectors | own)
+            config, result, command.choices(cfg), trained["inputs"] | hash_files(vectors | own)
         )
         print_metrics(
             metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"

@@ -15,8 +15,9 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from elmo_bench.files import Bars, atomic, find_files
+from elmo_bench.files import atomic, find_files
 from elmo_bench.report.result import print_line
+from elmo_bench.terminal import Bars
 from elmo_bench.text import read_lines
 from elmo_bench.text.conll import FIRST_PREDICATE, GAP, MIN_COLUMNS, NO_WORD, POS, WORD
 

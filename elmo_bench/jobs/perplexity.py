@@ -5,7 +5,7 @@ from statistics import geometric_mean
 
 from omegaconf import DictConfig
 
-from elmo_bench.config import encoders, hardware
+from elmo_bench.build import encoders, hardware
 from elmo_bench.lm import LanguageModel, load_language_model
 from elmo_bench.lm.corpus import UNKNOWN
 from elmo_bench.report.result import print_line

@@ -9,11 +9,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config import build, hardware
-from elmo_bench.config.checkpoint import KEY, extend, restore
-from elmo_bench.config.task_format import parser, required, task_format
-from elmo_bench.config.types import arguments, misfits, shown
+from elmo_bench import build
+from elmo_bench.build import hardware
+from elmo_bench.build.checkpoint import KEY, extend, restore
+from elmo_bench.build.task_format import parser, required, task_format
 from elmo_bench.files import atomic, begins, check_output
+from elmo_bench.settings.types import arguments, misfits, shown
 from elmo_bench.text import Vocab, read_bytes, read_lines, read_objects
 from elmo_bench.training.cautions import of_encoder, tell
 from elmo_bench.training.data import TaskData

@@ -19,13 +19,14 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import COMMAND
-from elmo_bench.config.hardware import device
-from elmo_bench.config.inputs import sentences
-from elmo_bench.config.targets import instantiate
+from elmo_bench.build.hardware import device
+from elmo_bench.build.texts import sentences
 from elmo_bench.encoders.bilm import BiLm, save
-from elmo_bench.files import Bars, duration, sole, watched, write_text
+from elmo_bench.files import sole, write_text
 from elmo_bench.lm import Corpus, LanguageModel, Trainer, Training, save_softmax
 from elmo_bench.report import escape
+from elmo_bench.settings.targets import instantiate
+from elmo_bench.terminal import Bars, duration, watched
 from elmo_bench.training.checkpoint import load, refusing
 from elmo_bench.training.outputs import device_name
 from elmo_bench.training.resume import save_state

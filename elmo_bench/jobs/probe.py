@@ -11,11 +11,12 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from elmo_bench.config import encoders, hardware, inputs
+from elmo_bench.build import encoders, hardware
 from elmo_bench.encoders import probing
 from elmo_bench.files import write_json
 from elmo_bench.report import Terminal, probes_grid, typed
 from elmo_bench.runs import code, hash_files, portable
+from elmo_bench.settings import command, inputs
 
 
 def probe(cfg: DictConfig) -> dict[str, float]:
@@ -49,7 +50,7 @@ def probe(cfg: DictConfig) -> dict[str, float]:
         "settings": {"steps": cfg.probe.steps, "lr": cfg.probe.lr},
         "seeds": seeds,
         "properties": measured,
-        "command": typed(inputs.overrides(cfg)),
+        "command": typed(command.overrides(cfg)),
     }
     write_json(Path(cfg.run_dir, "probe.json"), content | code())
     Console().print(Terminal(probes_grid([content])))

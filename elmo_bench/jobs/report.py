@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from elmo_bench import report as reports
-from elmo_bench.config.inputs import overrides
+from elmo_bench.settings.command import overrides
 
 
 def report(cfg: DictConfig) -> None:

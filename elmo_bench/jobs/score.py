@@ -5,8 +5,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from elmo_bench.config import build
-from elmo_bench.config.task_format import other_scores, reader, required, task_format
+from elmo_bench import build
+from elmo_bench.build.task_format import other_scores, reader, required, task_format
 from elmo_bench.report.result import print_line
 from elmo_bench.training.cautions import of_examples, of_predictions, tell
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config import adaptation, build, checkpoint, hardware, inputs
-from elmo_bench.config.check import applied_options
-from elmo_bench.config.task_format import other_scores, task_format
+from elmo_bench import build
+from elmo_bench.build import adaptation, checkpoint, hardware, texts
+from elmo_bench.build.task_format import other_scores, task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
@@ -28,6 +28,8 @@ from elmo_bench.runs import (
     tidy,
     write_result,
 )
+from elmo_bench.settings import command, earlier, inputs
+from elmo_bench.settings.check import applied_options
 from elmo_bench.training import cautions, wandb_logger
 from elmo_bench.training.log import EpochLines, is_first
 from elmo_bench.training.module import LossError
@@ -64,7 +66,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         log.info("a smoke run of %s batches: its scores mean nothing", batches)
     waiting = "another process is running this run: waiting for it"
     with alone(Path(cfg.run_dir, "run"), waiting) if is_first() else nullcontext():
-        if cfg.resume and (metrics := inputs.finished_figures(cfg)):
+        if cfg.resume and (metrics := earlier.finished_figures(cfg)):
             if is_first():
                 tidy(Path(cfg.run_dir))
             return metrics
@@ -103,7 +105,7 @@ def _attempt(
         corpus = {split: files[key] for split in inputs.SPLITS if (key := f"data.{split}") in files}
         parts = build.parts(cfg, corpus)
     parameters = count_parameters(parts.module)
-    in_others = inputs.overlap(cfg, parts.data.examples) if is_first() else {}
+    in_others = texts.overlap(cfg, parts.data.examples) if is_first() else {}
     for line in overlap_lines(in_others):
         log.info("%s", line)
     warnings = cautions.tell(build.cautions(cfg, parts)) if is_first() else {}
@@ -138,7 +140,7 @@ def _attempt(
             "examples": {split: len(part) for split, part in parts.data.examples.items()},
             "cautions": warnings | of_predictions,
         }
-        print_result(write_result(asked, result, inputs.choices(cfg)))
+        print_result(write_result(asked, result, command.choices(cfg)))
     return metrics
 
 

@@ -1,3 +1,4 @@
+from .adaptation import BilmFiles as BilmFiles, adapt as adapt, name_of as name_of
 from .corpus import Corpus as Corpus
 from .model import (
     SOFTMAX as SOFTMAX,

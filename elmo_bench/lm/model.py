@@ -23,7 +23,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.encoders import batches, read_tensors
 from elmo_bench.encoders.bilm import BiLm, Direction, load
-from elmo_bench.files import atomic, counted
+from elmo_bench.files import atomic
+from elmo_bench.terminal import counted
 from elmo_bench.text import Sentences, decode, read_bytes
 
 from .corpus import BEGIN, END, SPECIAL, UNKNOWN, Corpus

@@ -13,7 +13,7 @@ from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.files import MAX_SIZE, Dropout, Positive, Probability, Size
+from elmo_bench.bounds import MAX_SIZE, Dropout, Positive, Probability, Size
 from elmo_bench.text.chars import NUM_CHARACTERS, PAD
 from elmo_bench.text.vocab import PADDING, UNKNOWN, Vocab
 

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from elmo_bench.bounds import Dropout, Size
 from elmo_bench.elmo import Mask
-from elmo_bench.files import Dropout, Size
 
 from .tokens import to_device
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from elmo_bench.files import two_digits
 from elmo_bench.runs import Mix, Run
+from elmo_bench.terminal import two_digits
 
 from .comparison import metric_of
 from .grids import by_cell, headed

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elmo_bench.files import counted
 from elmo_bench.runs import RUNNING, Run, collect, failures, frozen, run_folders, short, where
+from elmo_bench.terminal import counted
 
 from .cautions import cautions
 from .published import stands_in

@@ -5,8 +5,8 @@ on few clusters, scores that are all 0, runs that were cut short.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from elmo_bench.files import counted_noun
 from elmo_bench.runs import FEW_CLUSTERS, Key, smoke_batches
+from elmo_bench.terminal import counted_noun
 
 from .comparison import SPLITS
 from .names import corpus_title, name, task_titles

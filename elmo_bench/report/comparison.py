@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_bench.files import listed
 from elmo_bench.runs import Counts, Run, figure, read_counts, short
+from elmo_bench.terminal import listed
 
 from .significance import LEVEL, Test, compare, holm, with_power
 

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.text import Text
 
-from elmo_bench.files import counted_noun, plain
 from elmo_bench.runs import F1, NOTHING, Run, distinguishing, figure, short, text, values
+from elmo_bench.terminal import counted_noun, plain
 
 from .names import metric_title, name, points, task_titles
 from .writers import Grid, Terminal

@@ -2,7 +2,7 @@
 
 import re
 
-from elmo_bench.files import plain
+from elmo_bench.terminal import plain
 
 # Text that a spreadsheet would run as a formula; numbers and a single - are safe.
 _FORMULA = re.compile(r"(?!-$|[+-][\d.]+$)[=+@-]")

@@ -6,8 +6,8 @@ from functools import lru_cache
 from statistics import fmean
 from typing import NamedTuple
 
-from elmo_bench.files import listed
 from elmo_bench.runs import Key, Run, text
+from elmo_bench.terminal import listed
 
 from .comparison import Comparison
 from .depth import depths

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeGuard
 
 import yaml
 
-from elmo_bench.files import listed
 from elmo_bench.runs import NOTHING, Key, Run, text
+from elmo_bench.terminal import listed
 
 NONE = "–"  # display of NOTHING in a table
 BASELINE = "no encoder"  # as in names.yaml

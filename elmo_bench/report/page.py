@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_bench.files import counted_noun
 from elmo_bench.runs import MIX
+from elmo_bench.terminal import counted_noun
 
 from .aggregate import cost, weights
 from .grids import tables

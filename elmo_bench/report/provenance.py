@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from elmo_bench import COMMAND
-from elmo_bench.files import counted_noun, duration, listed
 from elmo_bench.runs import OVERRIDES, SHORT, Run, below, key_of, overrides, portable_overrides
+from elmo_bench.terminal import counted_noun, duration, listed
 
 from .names import metric_title, name, task_titles
 from .significance import FEWEST, LEVEL

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
-from elmo_bench.files import counted_noun, duration, plain_lines, two_digits
 from elmo_bench.runs import Run, flat_mix
+from elmo_bench.terminal import counted_noun, duration, plain_lines, two_digits
 
 from .writers import Grid, Terminal
 

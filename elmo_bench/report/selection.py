@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from elmo_bench.files import counted_noun
 from elmo_bench.runs import Key, Run, distinguishing, values
+from elmo_bench.terminal import counted_noun
 
 from .grids import titled
 from .names import name, task_titles

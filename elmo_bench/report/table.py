@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from elmo_bench.files import counted_noun, listed, one_of
+from elmo_bench.bounds import one_of
 from elmo_bench.runs import (
     ENCODER,
     MIX,
@@ -29,6 +29,7 @@ from elmo_bench.runs import (
 )
 from elmo_bench.runs.query import HYDRAS, drawn
 from elmo_bench.runs.read import FILES, INPUTS
+from elmo_bench.terminal import counted_noun, listed
 
 from .comparison import (
     SPLITS,

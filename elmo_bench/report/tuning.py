@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
-from elmo_bench.files import counted_noun, duration, listed
 from elmo_bench.runs import F1, Key, Run, distinguishing, text, values
+from elmo_bench.terminal import counted_noun, duration, listed
 
 from .comparison import examples_of, figure_of
 from .names import axis, name, points, task_titles, value

@@ -12,8 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from elmo_bench.files import atomic, begins, check_output, listed, plain
+from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.runs import text
+from elmo_bench.terminal import listed, plain
 
 from . import escape
 from .build import as_list

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from elmo_bench.files import plain
+from elmo_bench.terminal import plain
 
 from . import escape
 

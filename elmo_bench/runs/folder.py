@@ -32,15 +32,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import IS_CLONE, __version__
-from elmo_bench.files import (
-    atomic,
-    read_json,
-    remove_scratch,
-    scratch_path,
-    signals,
-    write_json,
-    write_text,
-)
+from elmo_bench.files import atomic, read_json, remove_scratch, scratch_path, write_json, write_text
+from elmo_bench.terminal import signals
 
 from .identity import hash_files, identity_of, num_layers_in
 from .read import BEGUN, ENDED, ERROR, REPLACED, Run, read_run, readable

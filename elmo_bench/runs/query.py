@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from elmo_bench.files import listed
+from elmo_bench.terminal import listed
 
 from .identity import NULLABLE, below
 from .read import FILES, INPUTS, Run, frozen, text

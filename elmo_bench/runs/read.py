@@ -15,7 +15,8 @@ from annotated_types import MaxLen, MinLen
 from pydantic import AfterValidator, ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
-from elmo_bench.files import find_files, is_taken, not_a_folder, read_json
+from elmo_bench.files import find_files, is_taken, read_json
+from elmo_bench.terminal import not_a_folder
 
 from .identity import NOT_IDENTITY, acting, below, leaves, without_effect, written_alike
 

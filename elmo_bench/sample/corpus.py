@@ -11,7 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_bench.files import atomic, one_of
+from elmo_bench.bounds import one_of
+from elmo_bench.files import atomic
 
 
 def _columns(trees: str) -> str:

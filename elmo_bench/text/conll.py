@@ -13,7 +13,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import NamedTuple
 
-from elmo_bench.files import counted_noun
+from elmo_bench.terminal import counted_noun
 
 from .lines import read_lines
 from .spans import Span, is_tag

@@ -6,16 +6,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NoReturn, TypeVar
 
-from elmo_bench.files import (
-    BOM,
-    LINE_BYTES,
-    NOT_UTF8,
-    counted_noun,
-    not_a_file,
-    opened,
-    parse_json,
-    unpacked_limit,
-)
+from elmo_bench.files import BOM, LINE_BYTES, NOT_UTF8, opened, parse_json, unpacked_limit
+from elmo_bench.terminal import counted_noun, not_a_file
 
 T = TypeVar("T")
 E = TypeVar("E")

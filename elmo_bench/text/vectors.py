@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_bench.files import BOM, counted_noun
+from elmo_bench.files import BOM
+from elmo_bench.terminal import counted_noun
 
 from .lines import decode, read_bytes, refuse_mark
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from elmo_bench.encoders.encode import batch_sizes, parted
-from elmo_bench.files import counted_noun
+from elmo_bench.terminal import counted_noun
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

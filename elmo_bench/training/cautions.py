@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from elmo_bench.encoders import Misread
 from elmo_bench.encoders.static import LACKING
-from elmo_bench.files import counted_noun, listed
 from elmo_bench.runs import FEW_CLUSTERS
+from elmo_bench.terminal import counted_noun, listed
 from elmo_bench.text import forms
 from elmo_bench.text.vocab import Case
 

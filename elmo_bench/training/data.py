@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 
 from elmo_bench.elmo import Layers
 from elmo_bench.encoders import LayerMemory, LayerStore
-from elmo_bench.files import listed
 from elmo_bench.nn import Backbone, Tokens
+from elmo_bench.terminal import listed
 from elmo_bench.text import BREAK, SUMMARY, Vocab, types
 
 from .batches import LengthBatches, Loader, Numbered

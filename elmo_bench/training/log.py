@@ -9,7 +9,7 @@ from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.utilities import rank_zero_only
 
-from elmo_bench.files import Lines
+from elmo_bench.terminal import Lines
 
 log = logging.getLogger(__name__)
 

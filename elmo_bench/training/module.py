@@ -11,10 +11,11 @@ import torch.distributed as dist
 from torch import Tensor
 from torchmetrics import Metric
 
+from elmo_bench.metrics import BySplit, Mean
 from elmo_bench.runs import Mix, flat_mix
 
 from .batches import BatchParts, Numbered, decoded, of_all, rank
-from .metrics import BySplit, LayerNorms, Mean
+from .layer_norms import LayerNorms
 from .optim import FineTuning, decaying, parameter_groups
 
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from elmo_bench.files import Dropout, NotNegative, Share
+from elmo_bench.bounds import Dropout, NotNegative, Share
 
 CURRENT = "current_weights"  # checkpoint key of the weights to resume training with
 

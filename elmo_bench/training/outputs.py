@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_bench.files import atomic, counted_noun
+from elmo_bench.files import atomic
 from elmo_bench.runs import number_of
+from elmo_bench.terminal import counted_noun
 from elmo_bench.text import texts_of
 
 from .data import Example

@@ -24,7 +24,7 @@ from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from elmo_bench.files import atomic
-from elmo_bench.files.signals import stopped_behind
+from elmo_bench.terminal.signals import stopped_behind
 
 from .batches import of_all
 from .checkpoint import load, refusing

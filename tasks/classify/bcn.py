@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Dropout, Size
+from elmo_bench.bounds import Dropout, Size
 from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean
 
 from .examples import Batch

@@ -11,7 +11,9 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from elmo_bench.files import LINE_BYTES, Count, Text, counted_noun, listed
+from elmo_bench.bounds import Count, Text
+from elmo_bench.files import LINE_BYTES
+from elmo_bench.terminal import counted_noun, listed
 from elmo_bench.text import are_words, read_lines, read_objects, tokenize
 
 from .examples import UNWRITABLE, Example, finite

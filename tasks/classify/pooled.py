@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Dropout, Positive, counted_noun
+from elmo_bench.bounds import Dropout, Positive
 from elmo_bench.nn import Backbone, Mask, Scores, masked_max, masked_mean, masked_softmax
+from elmo_bench.terminal import counted_noun
 
 from .examples import Batch, Example
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from elmo_bench.files import counted_noun
+from elmo_bench.terminal import counted_noun
 from elmo_bench.text import read_objects, tokenize, unescape
 
 from . import examples

@@ -6,7 +6,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, Literal
 
-from elmo_bench.files import Count, counted_noun
+from elmo_bench.bounds import Count
+from elmo_bench.terminal import counted_noun
 from elmo_bench.text import Span, read_lines, unescape, words_of
 
 from . import examples as cells

@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from elmo_bench.files import counted_noun
 from elmo_bench.nn import Tokens, tokens
+from elmo_bench.terminal import counted_noun
 from elmo_bench.text import BRACKETS, Row, Vocab, are_words, paired, tokenize
 from elmo_bench.text.conll import SPEAKER, WORD, read_documents
 from elmo_bench.text.sentences import part_sentences

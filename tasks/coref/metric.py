@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from elmo_bench.training.metrics import ByExample, Counts
+from elmo_bench.metrics import ByExample, Counts
 
 from .data import Clusters, Mention
 

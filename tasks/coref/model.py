@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from elmo_bench.files import Count, Dropout, Positive, Size
+from elmo_bench.bounds import Count, Dropout, Positive, Size
 from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax, to_device
 
 from .data import GENRES, Batch, Document, Mention, truncate

@@ -22,8 +22,8 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.files import counted_noun
 from elmo_bench.nn import Tokens, tokens
+from elmo_bench.terminal import counted_noun
 from elmo_bench.text import (
     TAGS,
     Row,

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Dropout, Size
+from elmo_bench.bounds import Dropout, Size
 from elmo_bench.nn import Backbone, BiLstm, Crf, Identity, Scores
 from elmo_bench.text import spans_to_iob2, tag_moves, tags_to_spans
 

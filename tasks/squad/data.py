@@ -19,8 +19,9 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.files import counted_noun, listed, read_json
+from elmo_bench.files import read_json
 from elmo_bench.nn import Tokens, tokens
+from elmo_bench.terminal import counted_noun, listed
 from elmo_bench.text import Vocab, joined, token_offsets
 
 log = logging.getLogger(__name__)

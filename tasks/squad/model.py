@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo_bench.files import Count, Dropout, Size
+from elmo_bench.bounds import Count, Dropout, Size
 from elmo_bench.nn import Backbone, BiGru, Mask, Scores, attend, masked_softmax, variational_dropout
 
 from .data import NONE, Answer, Batch

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from jaxtyping import Int
 from torch import Tensor
 
+from elmo_bench.metrics import SpanF1, Tags
 from elmo_bench.text import tags_to_spans
-from elmo_bench.training.metrics import SpanF1, Tags
 
 Argument = tuple[str, frozenset[tuple[int, int]]]
 

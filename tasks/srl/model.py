@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Size
+from elmo_bench.bounds import Size
 from elmo_bench.nn import Backbone, Scores, viterbi
 from elmo_bench.text import tag_moves
 

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.files import Dropout, Size
+from elmo_bench.bounds import Dropout, Size
 from elmo_bench.nn import Backbone, Tokens, tokens, variational_dropout
 from elmo_bench.text import Vocab
 

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from elmo_bench.metrics import ByExample, Counts
 from elmo_bench.text import gold_of, read_conllu, words_of
-from elmo_bench.training.metrics import ByExample, Counts
 
 TAG, ARC = (3,), (6, 7)  # columns: UPOS; head and relation
 # All labels of Universal Dependencies: a small training file may lack one of the dev file.

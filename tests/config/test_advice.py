@@ -13,9 +13,10 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
-from elmo_bench.config.advice import MENDABLE, before, help_of_job, message, no_cache
-from elmo_bench.config.check import _ending, faults
-from elmo_bench.config.hydra_private import OF_VERSION
+from elmo_bench.callback import ending
+from elmo_bench.settings.advice import MENDABLE, before, help_of_job, message, no_cache
+from elmo_bench.settings.check import faults
+from elmo_bench.settings.hydra_private import OF_VERSION
 from tests.conftest import CONF
 from tests.test_run import ROOT, run
 
@@ -108,7 +109,7 @@ def test_what_a_command_is_told(command, answer):
 
 def test_an_error_without_words_is_named():
     assert message(MemoryError(), []) == "MemoryError"
-    with pytest.raises(SystemExit, match="MemoryError"), _ending(OmegaConf.create()):
+    with pytest.raises(SystemExit, match="MemoryError"), ending(OmegaConf.create()):
         raise MemoryError
 
 

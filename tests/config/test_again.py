@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from elmo_bench.config.inputs import earlier_run, finished_figures
 from elmo_bench.jobs.train import train
+from elmo_bench.settings.earlier import earlier_run, finished_figures
 from elmo_bench.training.module import TaskModule
 from tests.conftest import composed
 from tests.jobs.small import SMALL

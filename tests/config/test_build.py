@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmo_bench.config import build, hardware, inputs
-from elmo_bench.config.task_format import task_format
-from elmo_bench.runs import processes
+from elmo_bench import build
+from elmo_bench.build import hardware, texts
+from elmo_bench.build.task_format import task_format
+from elmo_bench.settings import machine
 from elmo_bench.text import Vocab, joined
 from tests.conftest import composed
 
@@ -15,7 +16,7 @@ def test_word_vectors(tmp_path):
     """Of the forms in which words are looked up."""
     (tmp_path / "v.txt").write_text("the 1 2\n. 3 4\n\u00e9t\u00e9 5 6\n")
     cfg = composed(f"vocab.vectors={tmp_path}/v.txt", "vocab.lowercase=true")
-    vectors = inputs.read_word_vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
+    vectors = texts.read_word_vectors(cfg, ["The", "\u00c9t\u00e9", "half \ud83d"])
     found = {word: vector.tolist() for word, vector in vectors.items()}
     assert found == {"the": [1, 2], "\u00e9t\u00e9": [5, 6]}
     assert {vector.dtype.name for vector in vectors.values()} == {"float32"}
@@ -25,7 +26,7 @@ def test_word_vectors_of_two_files(tmp_path):
     (tmp_path / "v.txt").write_text("a 3 4\n")
     (tmp_path / "w.txt").write_text("b 2\n")
     asked = [f"vocab.vectors=[{tmp_path}/v.txt,{tmp_path}/w.txt]", "vocab.unit_vectors=true"]
-    vectors = inputs.read_word_vectors(composed(*asked), ["a", "b"])
+    vectors = texts.read_word_vectors(composed(*asked), ["a", "b"])
     expected = {"a": pytest.approx([0.6, 0.8, 0]), "b": [0, 0, 1]}
     assert {word: vector.tolist() for word, vector in vectors.items()} == expected
 
@@ -48,12 +49,12 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
 ):
     (tmp_path / "v.txt").write_text("the 3 4\ndog 0 2\n")
     settings = [f"vocab.vectors={tmp_path}/v.txt", f"cache_dir={tmp_path}"]
-    inputs.read_word_vectors(composed("task=sst5", *settings), words)
+    texts.read_word_vectors(composed("task=sst5", *settings), words)
     assert ("v.txt is lower-cased" in caplog.text) == said
 
 
 def test_more_processes_than_cores(tiny, monkeypatch):
-    monkeypatch.setattr(processes, "cores", lambda: 4)
+    monkeypatch.setattr(machine, "cores", lambda: 4)
     many = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=5"]
     with pytest.raises(ValueError, match=r"trainer.devices=5, but only 4 cores.*oversubscribe"):
         hardware.trainer(tiny(*many), [])
@@ -76,7 +77,7 @@ def test_examples_in_one_sequence_stand_in_a_text_too(tmp_path):
     (tmp_path / "text.txt").write_text("It rains .\n\nWet\n")
     cfg = composed("text=files", f"text.files.train={tmp_path}/text.txt")
     empty = dict.fromkeys(("labels", "source", "gold", "group"), ())
-    texts = ["It", "rains", "."], ["Wet"]
-    test = [SimpleNamespace(texts=texts, sentences=[joined(*texts)], **empty)]
-    counts = inputs.overlap(cfg, {"train": [], "test": test})
+    sentences = ["It", "rains", "."], ["Wet"]
+    test = [SimpleNamespace(texts=sentences, sentences=[joined(*sentences)], **empty)]
+    counts = texts.overlap(cfg, {"train": [], "test": test})
     assert counts["text"] == {"test": [1, 1]}

@@ -12,14 +12,15 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from elmo_bench.config import inputs, trusted
-from elmo_bench.config.checkpoint import extend, restore
+from elmo_bench.build import trusted
+from elmo_bench.build.checkpoint import extend, restore
 from elmo_bench.encoders.bilm import save
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import tokens
 from elmo_bench.runs import figure
+from elmo_bench.settings import command, inputs
 from elmo_bench.text.vocab import UNKNOWN
 from tests.conftest import QUIET, composed, result_of
 from tests.jobs.small import RECORDS, SMALL
@@ -70,7 +71,7 @@ def test_a_bilm_of_a_folder_that_moved(trained, tmp_path, monkeypatch):
     again = ["job=evaluate", f"checkpoint={checkpoint}"]
     with pytest.raises(FileNotFoundError, match=r"encoder.dir=.*bilm: no such folder"):
         restore(composed(*again))
-    monkeypatch.setattr(inputs, "overridden", lambda _: {"encoder": "files", "encoder.dir": ""})
+    monkeypatch.setattr(command, "overridden", lambda _: {"encoder": "files", "encoder.dir": ""})
     _, module, _ = restore(composed(*again, "encoder=files", f"encoder.dir={tmp_path}/moved"))
     assert module.elmo.encoder.dim == 8
 
@@ -188,7 +189,7 @@ TYPE = "Input should be"
     ("key", "value", "message"),
     [
         ("embed/_target_", "os.system", "names 'os.system'"),
-        ("embed", "a", f"elmo_bench.config.embed is 'a': {TYPE} a valid dictionary"),
+        ("embed", "a", f"elmo_bench.build.embed is 'a': {TYPE} a valid dictionary"),
         ("embed", {1: 2}, rf"config.embed.1.\[key\] is 1: {TYPE} a valid string"),
         ("task/data", "outputs.theirs", "data=outputs.theirs, which is not a module of tasks"),
         ("task/name", "../x", r"sets task.name=../x, which is not a name of a task"),

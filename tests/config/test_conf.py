@@ -7,8 +7,8 @@ import pytest
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config.check import faults
-from elmo_bench.config.types import arguments
+from elmo_bench.settings.check import faults
+from elmo_bench.settings.types import arguments
 from tests import conftest
 
 CONF = Path(__file__).parents[2] / "conf"

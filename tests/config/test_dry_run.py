@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from elmo_bench.config import dry_run as dry_run_module
-from elmo_bench.config.advice import MENDABLE
-from elmo_bench.config.check import faults
+from elmo_bench.build import dry_run as dry_run_module
 from elmo_bench.files import download
+from elmo_bench.settings.advice import MENDABLE
+from elmo_bench.settings.check import faults
 from tests import conftest
 
 GOOD = "".join(f"Ann{number} X X B-PER\nsleeps X X O\n\n" for number in range(3))

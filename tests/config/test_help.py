@@ -1,6 +1,6 @@
 """`job=train --help`: the settings of the options that the command chooses."""
 
-from elmo_bench.config.help import of_options
+from elmo_bench.settings.help import of_options
 
 
 def test_settings_of_the_chosen_options():

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from omegaconf import open_dict
 
-from elmo_bench.config import inputs
-from elmo_bench.config.encoders import encoder
-from elmo_bench.config.targets import allow
+from elmo_bench.build.encoders import encoder
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
+from elmo_bench.settings import inputs
+from elmo_bench.settings.targets import allow
 from tests import conftest
 
 TEXT = "Ann B-PER\nsleeps O\n\nBob B-PER\nsings O\n\n"

@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from elmo_bench.config import process
+from elmo_bench.build import process
 
 
 @pytest.fixture(autouse=True)

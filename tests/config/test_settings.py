@@ -2,8 +2,9 @@
 
 import pytest
 
-from elmo_bench.config import check, types
-from elmo_bench.config.check import applied_options, expand_home, faults
+from elmo_bench import callback
+from elmo_bench.settings import check, types
+from elmo_bench.settings.check import applied_options, expand_home, faults
 from tests import conftest
 from tests.test_run import run
 
@@ -177,7 +178,7 @@ def test_what_cannot_be_compared_is_not_run(monkeypatch):
     """Hydra would make a warning of the exception, and go on."""
     monkeypatch.setattr(check, "faults", lambda _: 1 / 0)
     with pytest.raises(SystemExit, match="ZeroDivisionError"):
-        check.Check().on_run_start(composed())
+        callback.Check().on_run_start(composed())
 
 
 def test_nothing_is_written_for_a_wrong_command(tmp_path):

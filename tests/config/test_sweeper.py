@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from elmo_bench.config import check
-from elmo_bench.config.check import not_installed
 from elmo_bench.encoders.bilm import save
+from elmo_bench.settings import check
+from elmo_bench.settings.check import not_installed
 from tests.conftest import composed
 from tests.tasks.small import bilm
 from tests.test_run import SMALL, run

@@ -4,8 +4,8 @@ import pytest
 from hydra.errors import InstantiationException
 from omegaconf import OmegaConf
 
-from elmo_bench.config import targets
-from elmo_bench.config.targets import allow, instantiate
+from elmo_bench.settings import targets
+from elmo_bench.settings.targets import allow, instantiate
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_bench.config import build
-from elmo_bench.config.inputs import read_word_vectors
+from elmo_bench import build
+from elmo_bench.build.texts import read_word_vectors
 from elmo_bench.encoders import encode, load_encoder
 from elmo_bench.encoders.static import load
 from elmo_bench.jobs.evaluate import evaluate

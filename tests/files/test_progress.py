@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from elmo_bench.files import Bars, Lines, counted, progress, watched
+from elmo_bench.terminal import Bars, Lines, counted, progress, watched
 
 
 @pytest.fixture

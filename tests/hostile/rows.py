@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.config.checkpoint import MODEL, restore
+from elmo_bench.build.checkpoint import MODEL, restore
 from elmo_bench.encoders.bilm import BiLm, load, save
 from elmo_bench.jobs import predict as prediction
 from elmo_bench.jobs.report import report

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_bench.config import adaptation, hardware
+from elmo_bench.build import adaptation, hardware
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.jobs.pretrain import pretrain
@@ -83,7 +83,7 @@ def test_a_biLM_without_a_softmax_gets_one(config, bilm, tmp_path):  # noqa: N80
 
 
 def test_another_vocabulary_is_another_biLM(config, bilm, tmp_path, monkeypatch):  # noqa: N802
-    monkeypatch.setattr(adaptation, "_adapt", lambda *_: None)
+    monkeypatch.setattr(adaptation, "adapt", lambda *_: {})
     before = folder_of(config("task=ner", *bilm))
     words = (tmp_path / "bilm" / "vocabulary.txt").read_text().splitlines()
     (tmp_path / "bilm" / "vocabulary.txt").write_text("\n".join(words[::-1]) + "\n")
@@ -91,8 +91,8 @@ def test_another_vocabulary_is_another_biLM(config, bilm, tmp_path, monkeypatch)
 
 
 def test_on_the_way_of_a_run(config, bilm, tmp_path, monkeypatch):
-    calls, adapt = [], adaptation._adapt
-    monkeypatch.setattr(adaptation, "_adapt", lambda *args: calls.append(args) or adapt(*args))
+    calls, adapt = [], adaptation.adapt
+    monkeypatch.setattr(adaptation, "adapt", lambda *args: calls.append(args) or adapt(*args))
     settings = ["task=ner", *SMALL["ner"], "fit.max_epochs=1", f"cache_dir={tmp_path}", *bilm]
     metrics = [train(config(*settings, "elmo.adapt=true")) for _ in range(2)]
     assert len(calls) == 1  # the second run finds what the first has left

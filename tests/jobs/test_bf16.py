@@ -5,7 +5,7 @@ import torch
 from omegaconf import OmegaConf
 from torch.utils._pytree import tree_leaves
 
-from elmo_bench.config import build
+from elmo_bench import build
 from elmo_bench.jobs.train import train
 from elmo_bench.runs import figure, read_counts
 from tests.conftest import composed

@@ -65,8 +65,9 @@ def test_what_goes_meanwhile(tmp_path, monkeypatch, capsys):
     changing = tmp_path / "sample-3-0123456789"
     (changing / "ner").mkdir(parents=True)
     (changing / "ner" / "train.txt").symlink_to("elsewhere")
+    cfg = composed(f"cache_dir={tmp_path}")
     monkeypatch.setattr(Path, "is_file", lambda path: True)
-    cache(composed(f"cache_dir={tmp_path}"))
+    cache(cfg)
     assert changing.name in capsys.readouterr().out
 
 

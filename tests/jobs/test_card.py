@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from elmo_bench.config import inputs, launcher
-from elmo_bench.jobs import card
 from elmo_bench.runs import as_baseline, begin, collect, is_baseline, write_result
+from elmo_bench.settings import inputs
+from elmo_bench.sweeps import card, launcher
 from tests import conftest
 
 ROOT = Path(__file__).parents[2]

@@ -10,13 +10,13 @@ import pytest
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from elmo_bench.config import build
-from elmo_bench.config.task_format import reader, task_format
+from elmo_bench import build
+from elmo_bench.build.task_format import reader, task_format
 from elmo_bench.jobs.diff import check, diff
+from elmo_bench.metrics import Classification
 from elmo_bench.report import difference
 from elmo_bench.runs import as_baseline, begin, is_baseline, number_of, read_run, write_result
 from elmo_bench.sample import files as sample
-from elmo_bench.training.metrics import Classification
 from tasks.squad.data import Answer
 from tests import conftest
 from tests.report.made import change

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_bench.config import hardware
+from elmo_bench.build import hardware
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train

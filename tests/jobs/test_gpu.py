@@ -7,7 +7,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from elmo_bench.config import hardware, process
+from elmo_bench.build import hardware, process
 from elmo_bench.jobs import train as job
 from tests.conftest import composed
 from tests.jobs.small import SMALL

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from elmo_bench.config.inputs import same_run
 from elmo_bench.files import hash_file
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.report import check, report
 from elmo_bench.jobs.train import train
 from elmo_bench.report.plots import style
 from elmo_bench.runs import begin, finished, identity_of, text, write_result
+from elmo_bench.settings.earlier import same_run
 from tests.conftest import COSTS, composed, result_of
 from tests.report.made import write_run
 

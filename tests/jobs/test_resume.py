@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from elmo_bench.files.signals import Stopped
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.train import train
+from elmo_bench.terminal.signals import Stopped
 from elmo_bench.training import data, resume
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.resume import save_state

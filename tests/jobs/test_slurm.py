@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from elmo_bench.config import hardware
+from elmo_bench.build import hardware
 
 
 @pytest.fixture

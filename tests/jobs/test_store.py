@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from elmo_bench.config import build
+from elmo_bench import build
 from elmo_bench.jobs.train import train
 from tests.conftest import result_of, weights_of
 from tests.jobs.small import SMALL

@@ -15,16 +15,17 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import SingleDeviceStrategy
 from seqeval.metrics import f1_score
 
-from elmo_bench.config import build, hardware
+from elmo_bench import build
+from elmo_bench.build import hardware
 from elmo_bench.encoders import encode
-from elmo_bench.files import progress
 from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
+from elmo_bench.metrics import SpanF1
 from elmo_bench.report.aggregate import after_epochs
 from elmo_bench.runs import identity_of, read_run
+from elmo_bench.terminal import progress
 from elmo_bench.training import wandb_logger
 from elmo_bench.training.log import is_first
-from elmo_bench.training.metrics import SpanF1
 from tests.conftest import result_of, weights_of
 
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from elmo_bench.config.launcher import Outcome, print_outcomes
-from elmo_bench.files import PlainLines, plain, plain_lines
 from elmo_bench.report import Tables, report, show
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style
@@ -24,6 +22,8 @@ from elmo_bench.report.result import print_metrics, print_result
 from elmo_bench.report.write import as_csv, latex, markdown
 from elmo_bench.report.writers import SHRINK
 from elmo_bench.runs import Run, collect
+from elmo_bench.sweeps.launcher import Outcome, print_outcomes
+from elmo_bench.terminal import PlainLines, plain, plain_lines
 
 from .made import write_run
 

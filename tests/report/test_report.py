@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from elmo_bench.metrics import Correlations
 from elmo_bench.report import Tables, as_list, corrected, report, show
 from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
@@ -17,7 +18,6 @@ from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
 from elmo_bench.report.write import as_csv, latex, markdown
 from elmo_bench.runs import as_baseline, collect, read_counts, where
-from elmo_bench.training.metrics import Correlations
 
 from .made import a_run, change, write_run
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from elmo_bench.config.settings import keys
 from elmo_bench.report import report
 from elmo_bench.runs import Run, as_baseline, identity_of, is_baseline, leaves
 from elmo_bench.runs.query import HYDRAS
+from elmo_bench.settings.schema import keys
 from tests.conftest import composed
 
 # Commands whose settings, together, are all settings of a training that can change a number.

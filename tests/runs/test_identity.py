@@ -8,10 +8,10 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from elmo_bench.config import encoders
-from elmo_bench.config.inputs import encoder_files
+from elmo_bench.build import encoders
 from elmo_bench.runs import Run, hash_files, identity_of, num_layers_in, settings_digest
 from elmo_bench.runs.identity import EARLIER
+from elmo_bench.settings.inputs import encoder_files
 from tests.conftest import composed
 
 GROUPS = ("data", "finetune", "trainer", "logger", "job", "schedule", "encoder", "sweep", "task")

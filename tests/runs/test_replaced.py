@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kills import is_change
-from elmo_bench.config.check import Check
+from elmo_bench.callback import Check
 from elmo_bench.jobs import train as training
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.train import train

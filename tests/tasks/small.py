@@ -5,8 +5,8 @@ from importlib import import_module
 import torch
 from torch import nn
 
-from elmo_bench.config import build
-from elmo_bench.config.task_format import task_format
+from elmo_bench import build
+from elmo_bench.build.task_format import task_format
 from elmo_bench.encoders.bilm import BiLm, Options
 from elmo_bench.text import Vocab
 

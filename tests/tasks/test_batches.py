@@ -7,8 +7,8 @@ from itertools import islice
 import pytest
 import torch
 
-from elmo_bench.config import build
-from elmo_bench.config.task_format import reader, task_format
+from elmo_bench import build
+from elmo_bench.build.task_format import reader, task_format
 from elmo_bench.sample import files as sample
 from tests.conftest import composed
 from tests.jobs.small import SMALL

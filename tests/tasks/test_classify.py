@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from elmo_bench.config import trusted
+from elmo_bench.build import trusted
 from elmo_bench.elmo import Elmo
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_bench.config.task_format import reader
+from elmo_bench.build.task_format import reader
 from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.nn import Backbone, BiLstm, WordsChars
 from elmo_bench.text import Vocab

@@ -9,9 +9,10 @@ from collections import Counter
 
 import pytest
 
-from elmo_bench.config import build, inputs
-from elmo_bench.config.task_format import reader, task_format
+from elmo_bench import build
+from elmo_bench.build.task_format import reader, task_format
 from elmo_bench.jobs.score import score
+from elmo_bench.settings import inputs
 from elmo_bench.text import read_lines
 from tasks.classify import snli, sst
 from tasks.coref import data as coref

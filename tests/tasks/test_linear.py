@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from elmo_bench.config.task_format import reader
+from elmo_bench.build.task_format import reader
 from elmo_bench.nn import Identity
 from tests.conftest import composed
 from tests.tasks.small import built

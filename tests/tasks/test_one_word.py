@@ -5,8 +5,8 @@ file, score.
 import pytest
 import torch
 
-from elmo_bench.config import build
-from elmo_bench.config.task_format import reader, task_format
+from elmo_bench import build
+from elmo_bench.build.task_format import reader, task_format
 from tests.conftest import composed
 from tests.tasks.small import built
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from elmo_bench.config.task_format import task_format
+from elmo_bench.build.task_format import task_format
 from tasks.treebank import parse, pos
 from tasks.treebank.parse import Biaffine, best_tree, is_tree
 from tests.conftest import composed

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchmetrics import Metric
 
+from elmo_bench.metrics import Accuracy, SpanF1
 from elmo_bench.runs import figure
-from elmo_bench.training.metrics import Accuracy, SpanF1
 from tasks.coref.metric import CorefScores
 from tasks.squad.data import Answer
 from tasks.squad.metric import AnswerScores, normalise

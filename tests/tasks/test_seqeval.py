@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from elmo_bench.jobs.score import score
 from elmo_bench.jobs.train import train
+from elmo_bench.metrics import SpanF1
 from elmo_bench.text import spans_to_bioul, tags_to_spans
-from elmo_bench.training.metrics import SpanF1
 from tasks.ner.seqeval import seqeval_scores
 from tests.conftest import composed, result_of
 

@@ -7,9 +7,9 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
-from elmo_bench.config.targets import instantiate
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import AlternatingHighwayLstm, Backbone, Words
+from elmo_bench.settings.targets import instantiate
 from elmo_bench.text import Vocab
 from tests.conftest import composed
 from tests.tasks.small import bilm

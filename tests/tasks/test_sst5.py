@@ -10,11 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_bench.config.build import data as data_of
+from elmo_bench.build import data as data_of
 from elmo_bench.elmo import Elmo
+from elmo_bench.metrics import Accuracy
 from elmo_bench.nn import Backbone, ReluBiLstm, Words
 from elmo_bench.text import Vocab
-from elmo_bench.training.metrics import Accuracy
 from tasks.classify.bcn import Bcn, Maxout
 from tasks.classify.examples import Example
 from tasks.classify.sst import collate, parse, parse_tree, read, render

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from elmo_bench.encoders import Misread
+from elmo_bench.metrics import Accuracy, Classification, Correlations, SpanF1
 from elmo_bench.training.cautions import (
     Caution,
     of_clusters,
@@ -16,7 +17,6 @@ from elmo_bench.training.cautions import (
     of_vectors,
     tell,
 )
-from elmo_bench.training.metrics import Accuracy, Classification, Correlations, SpanF1
 from tasks.coref.metric import CorefScores
 from tasks.srl.metric import ArgumentF1
 from tasks.treebank.sentences import WordScores

@@ -6,7 +6,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from elmo_bench.config import build
+from elmo_bench import build
 from tests import conftest
 from tests.jobs.small import SMALL
 

@@ -8,10 +8,10 @@ from scipy import stats
 from seqeval.metrics.sequence_labeling import get_entities
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from elmo_bench.metrics import labels
+from elmo_bench.metrics import BySplit, Classification, Correlations, Mean, SpanF1
 from elmo_bench.runs import figure
 from elmo_bench.text import tags_to_spans
-from elmo_bench.training import metrics
-from elmo_bench.training.metrics import BySplit, Classification, Correlations, Mean, SpanF1
 
 
 def test_golden(fixtures):
@@ -109,7 +109,7 @@ def test_predicted_labels_that_gold_lacks():
 
 
 def test_many_labels_have_no_counts_of_each(monkeypatch):
-    monkeypatch.setattr(metrics, "CELLS", 7)
+    monkeypatch.setattr(labels, "CELLS", 7)
     assert [*Classification(["a", "b"]).by_example(["a"] * 3, ["a", "b", "b"])] == ["accuracy"]
 
 

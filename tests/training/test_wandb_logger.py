@@ -5,7 +5,7 @@ import re
 import pytest
 from pytorch_lightning.utilities import rank_zero_only
 
-from elmo_bench.config.check import faults
+from elmo_bench.settings.check import faults
 from elmo_bench.training import wandb_logger
 from tests.conftest import composed
 

@@ -9,7 +9,8 @@ from annotated_types import Ge, Le, Len
 from pydantic import AfterValidator, ConfigDict, Strict, ValidationError
 from pydantic.dataclasses import dataclass
 
-from elmo_bench.files import Size, one_of, read_json, write_json
+from elmo_bench.bounds import Size, one_of
+from elmo_bench.files import read_json, write_json
 from elmo_bench.text.chars import NUM_CHARACTERS, WIDTH
 
 Direction = Literal["forward", "backward"]

@@ -17,7 +17,9 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from elmo_bench.files import File, atomic, not_a_file, not_a_folder, one_of
+from elmo_bench.bounds import File, one_of
+from elmo_bench.files import atomic
+from elmo_bench.terminal import not_a_file, not_a_folder
 
 from ..tensors import Shapes, check_finite, check_shapes, read_tensors
 from .bilm import BiLm

@@ -14,7 +14,8 @@ import torch
 import transformers
 from torch import nn
 
-from elmo_bench.files import plain, read_json
+from elmo_bench.files import read_json
+from elmo_bench.terminal import plain
 
 from ..lora import merge_adapter
 from ..tensors import check_finite

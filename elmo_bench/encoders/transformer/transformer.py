@@ -19,7 +19,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo_bench.files import Count, one_of, pip_install
+from elmo_bench.bounds import Count, one_of
+from elmo_bench.terminal import pip_install
 from elmo_bench.text import Sentences
 
 from ..contract import Misread

@@ -17,7 +17,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from elmo_bench.files import plain
+from elmo_bench.terminal import plain
 
 from ..names import metric_title, names, task_titles
 from ..page import GENERATOR

@@ -16,7 +16,7 @@ from elmo_bench.encoders.probing import (
     measure_tags,
     nearest,
 )
-from elmo_bench.training.metrics import SpanF1
+from elmo_bench.metrics import SpanF1
 
 FIT = partial(linear, steps=100, lr=0.05)
 

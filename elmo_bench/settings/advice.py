@@ -19,8 +19,8 @@ from omegaconf import OmegaConf
 from yaml import MarkedYAMLError
 
 from elmo_bench import COMMAND, CONF
-from elmo_bench.files import listed, plain
 from elmo_bench.runs import below, key_of, leaves
+from elmo_bench.terminal import listed, plain
 
 from .hydra_private import REPORTERS, get_args_parser
 
@@ -73,7 +73,7 @@ def before(arguments: Sequence[str]) -> list[str]:
 
 def _is_key(name: str) -> bool:
     """Whether a word is a setting of some job, or a group of options."""
-    from .settings import JOBS, keys  # slow to import
+    from .schema import JOBS, keys  # slow to import
 
     return (CONF / name).is_dir() or any(name in keys(section) for section in JOBS.values())
 
@@ -313,7 +313,7 @@ def unknown_key(key: str, value: str, known: Collection[str]) -> str:
 
 def _places(key: str) -> Iterator[str]:
     """Yield the jobs and options that have a key; first the options that leave its value open."""
-    from .settings import JOBS, keys  # slow to import
+    from .schema import JOBS, keys  # slow to import
 
     for job, section in JOBS.items():
         if any(below(each, (key,)) or below(key, (each,)) for each in keys(section) - keys()):

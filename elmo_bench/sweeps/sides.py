@@ -10,8 +10,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.files import duration
 from elmo_bench.runs import leaves, settings_digest
+from elmo_bench.terminal import duration
 
 
 def side_of(config: DictConfig) -> str:

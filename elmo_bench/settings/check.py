@@ -5,35 +5,31 @@ in its signature.
 """
 
 import re
-import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from elmo_bench.files import listed, not_a_folder, pip_install, plain
 from elmo_bench.runs import (
     below,
     is_baseline,
-    is_finished,
     leaves,
     reads_apart,
-    settings_folder,
 )
+from elmo_bench.terminal import listed, not_a_folder, pip_install, plain
 from elmo_bench.training import wandb_logger
 
-from .advice import MENDABLE, no_cache, unknown_key, unknown_option
+from .advice import unknown_key, unknown_option
+from .command import choices, composition, overridden
 from .hydra_private import locate
-from .inputs import SPLITS, choices, composition, earlier_run, overridden
-from .settings import JOBS, WITHOUT_A_MODEL, Run, Section, keys
+from .inputs import SPLITS
+from .schema import JOBS, WITHOUT_A_MODEL, Run, Section, keys
 from .targets import allow
 from .types import arguments, misfits, shown
 
@@ -62,45 +58,6 @@ class Fault(NamedTuple):
     reason: str = ""
 
 
-class Check(Callback):
-    """Hydra's callback before a run: a command with a wrong setting ends with a few lines and
-    writes no file. `--dry-run` ends here, and `resume=true` finds the folder of an earlier run.
-    """
-
-    def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        with _ending(config):
-            check(config)
-            expand_home(config)
-            if config.dry_run:
-                from elmo_bench.config import dry_run  # imports torch
-
-                lines = [*dry_run.lines([config]), "The settings are valid; nothing was run."]
-                sys.stdout.write("\n".join(lines) + "\n")
-                sys.exit()
-            if folder := earlier_run(config):
-                sys.stdout.write(f"resume=true: this run is in {folder}\n")
-                config.hydra.run.dir = str(folder)
-            Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
-            _keep_settings(config)
-
-    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        expand_home(config)
-
-    def on_job_start(self, config: DictConfig, **_: Any) -> None:
-        """For sweeps with other launchers, whose runs do not trigger `on_run_start`."""
-        with _ending(config):
-            check(config)
-
-
-def _keep_settings(config: DictConfig) -> None:
-    """Let Hydra write the settings of the command beside those of a finished run in its folder;
-    nowhere with `resume=true`, which replaces no finished run.
-    """
-    folder = Path(config.hydra.run.dir)
-    if config.hydra.output_subdir and is_finished(folder):
-        config.hydra.output_subdir = None if config.resume else settings_folder(folder)
-
-
 def expand_home(cfg: DictConfig) -> None:
     """Expand a ~/ at the beginning of files and folders, which a shell leaves in quotes."""
     raw: Any = OmegaConf.to_container(cfg)
@@ -112,16 +69,6 @@ def expand_home(cfg: DictConfig) -> None:
 
 def _at_home(value: Any) -> Any:
     return f"{Path.home()}{value[1:]}" if str(value).startswith("~/") else value
-
-
-@contextmanager
-def _ending(cfg: DictConfig) -> Iterator[None]:
-    """Exit with an exception's message; Hydra would turn that of a callback into a warning."""
-    try:
-        yield
-    except Exception as error:
-        said = f"{error}{no_cache(error, cfg)}" if isinstance(error, MENDABLE) else ""
-        sys.exit(said or f"{type(error).__name__}: {error}")
 
 
 def check(config: DictConfig) -> None:

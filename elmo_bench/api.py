@@ -21,9 +21,6 @@ from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
-from elmo_bench.config.check import check, expand_home
-from elmo_bench.config.hydra_private import OF_VERSION, singletons
-from elmo_bench.config.inputs import as_run, earlier_run, quoted
 from elmo_bench.files import write_json, write_text
 from elmo_bench.report import SETTINGS, Tables, as_list, build_tables
 from elmo_bench.runs import (
@@ -37,6 +34,10 @@ from elmo_bench.runs import (
     settings_folder,
     text,
 )
+from elmo_bench.settings.check import check, expand_home
+from elmo_bench.settings.command import as_run, quoted
+from elmo_bench.settings.earlier import earlier_run
+from elmo_bench.settings.hydra_private import OF_VERSION, singletons
 
 # What Hydra keeps for a process.
 GLOBALS: tuple[type, ...] = (GlobalHydra, HydraConfig, JobRuntime, VersionBase)
@@ -238,7 +239,7 @@ def _model_job(cfg: DictConfig) -> Iterator[None]:
     """
     import torch
 
-    from elmo_bench.config import process
+    from elmo_bench.build import process
 
     process.prepare(tf32=cfg.tf32, deterministic=bool(cfg.trainer.deterministic))
     is_deterministic = torch.are_deterministic_algorithms_enabled()

@@ -14,6 +14,9 @@ from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
 from elmo_bench.nn import Backbone
 from elmo_bench.runs import smoke_batches
+from elmo_bench.settings import inputs
+from elmo_bench.settings.targets import instantiate
+from elmo_bench.settings.types import arguments
 from elmo_bench.text import Vocab
 from elmo_bench.training.cautions import (
     Caution,
@@ -26,12 +29,10 @@ from elmo_bench.training.data import Example, TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import FineTuning
 
-from . import hardware, inputs
+from . import hardware
 from .encoders import encoder_or_none, is_pretrained
-from .inputs import read_word_vectors
-from .targets import instantiate
 from .task_format import reader, task_format
-from .types import arguments
+from .texts import read_word_vectors
 
 
 class Parts(NamedTuple):

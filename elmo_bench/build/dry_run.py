@@ -13,16 +13,19 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+from elmo_bench import build
+from elmo_bench.build import texts
 from elmo_bench.encoders.frozen_layers import check_room, no_room
 from elmo_bench.encoders.store import row_bytes
-from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart
+from elmo_bench.settings import command, inputs
+from elmo_bench.settings.check import applied_options
+from elmo_bench.terminal import counted_noun
 from elmo_bench.training.cautions import of_clusters, of_encoder, of_examples, of_vectors
 from elmo_bench.training.data import draw
 
-from . import build, hardware, inputs, process
-from .check import applied_options
+from . import hardware, process
 
 WITH_TRAINER = ("train", "evaluate", "predict")
 DOWNLOAD = "download"  # the value of `dry_run`
@@ -40,7 +43,7 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     corpora: dict[tuple[str, bool], tuple[list[str], int, Counter[str]]] = {}
     for config in {_settings(each): each for each in configs}.values():
         stays_offline = config.dry_run != DOWNLOAD
-        with offline() if stays_offline else nullcontext(), inputs.as_run(config) as cfg:
+        with offline() if stays_offline else nullcontext(), command.as_run(config) as cfg:
             said += _checked(cfg)
             if cfg.job.get("name") != "train":
                 continue
@@ -101,7 +104,7 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
             kept = len(draw(data.examples["train"], cfg.fraction, cfg.seed))
             line += f", of which fraction={cfg.fraction} keeps {kept:,} to train on"
         said.append(line)
-    said += overlap_lines(inputs.overlap(cfg, data.examples))
+    said += overlap_lines(texts.overlap(cfg, data.examples))
     metric = build.metric(whole, data.labels)
     said += [caution.line for caution in of_examples(metric, data.examples)]
     said += [caution.line for caution in of_clusters(data.examples)]

@@ -5,35 +5,21 @@ Importing this is cheap: a sweep asks it for every run that it may leave out.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.types import Quote, QuotedString
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from elmo_bench.files import not_a_file, not_a_folder, watched
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.files.download import corpus as find
 from elmo_bench.runs import (
-    Overlap,
-    finished,
-    hash_files,
-    identity_of,
     is_baseline,
-    key_of,
     leaves,
-    num_layers_in,
-    read_run,
-    unfinished,
 )
-from elmo_bench.text import forms, read_vectors, texts_of
-from elmo_bench.text.overlap import in_text, in_training
-from elmo_bench.text.sentences import read_text, text_files
+from elmo_bench.settings.command import overridden
+from elmo_bench.terminal import not_a_file, not_a_folder
 
 from .targets import instantiate
 
@@ -197,88 +183,6 @@ def _is_file(path: str) -> bool:
     return Path(path).expanduser().is_file()
 
 
-def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.ndarray]:
-    """Read the vectors of some words from the files of `vocab.vectors`; empty without files.
-
-    Those of several files are concatenated, with 0 if a file lacks the word;
-    `vocab.unit_vectors` first scales each file's vectors to length 1.
-    """
-    lowercase, files = cfg.vocab.lowercase, checked_vector_files(cfg)
-    wanted = {form for word in words for form in forms(word, lowercase)}
-    parts = []
-    for path in files:
-        watch = partial(watched, description="vocab.vectors, lines")  # maybe millions
-        rows, table = read_vectors(Path(path).expanduser(), wanted, watch)
-        parts.append((rows, table))
-        if not rows:
-            raise ValueError(
-                f"vocab.vectors={path}: it has no vector for any word of the data; give vectors of "
-                "its language"
-            )
-        if lowercase is False and is_lower(rows) and not is_lower(wanted):
-            log.warning(
-                "vocab.vectors=%s is lower-cased, so capitalised words have no vector: "
-                "vocab.lowercase=fallback looks them up in lower case",
-                path,
-            )
-    unit = cfg.vocab.get("unit_vectors", False)
-
-    def vector(word: str) -> np.ndarray:
-        own = [table[rows.get(word, 0)] for rows, table in parts]
-        return np.concatenate([x / (np.linalg.norm(x) or 1) if unit else x for x in own])
-
-    return {word: vector(word) for word in dict.fromkeys(w for rows, _ in parts for w in rows)}
-
-
-def is_lower(words: Iterable[str]) -> bool:
-    """Whether no word has a capital letter."""
-    return all(word == word.lower() for word in words)
-
-
-def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
-    """Return the folder, among these by identity, of the run that a config would repeat."""
-    # The digest of the settings is cheap, and says of most commands that no run is the same.
-    settings = {identity_of(cfg, {}, number).partition("-")[0] for number in _possible_layers(cfg)}
-    if settings.isdisjoint(identity.partition("-")[0] for identity in run_folders):
-        return None
-    try:
-        paths = files(cfg)
-        identity = identity_of(cfg, hash_files(paths), num_layers_in(paths))
-    except (OSError, ValueError):  # the run itself reports the error
-        return None
-    return run_folders.get(identity)
-
-
-def _possible_layers(cfg: DictConfig) -> Iterator[int | None]:
-    """Yield the numbers of the encoder's layers by which `elmo.mix` may have two names."""
-    yield from (None, 1)
-    mix = OmegaConf.select(cfg, "elmo.mix")  # a job of one's own may have none
-    layers = [*mix] if isinstance(mix, ListConfig) else [mix]
-    if all(isinstance(layer, int) for layer in layers):
-        yield max(layers) + 1
-
-
-def earlier_run(cfg: DictConfig) -> Path | None:
-    """Return the folder, below `outputs_dir`, in which `resume=true` has a run end or go on.
-
-    None if its folder was chosen, as a sweep does for its runs and Lightning for the further
-    processes of a run.
-    """
-    chosen = [each for each in cfg.hydra.overrides.hydra if each.startswith("hydra.run.dir=")]
-    if chosen or "run_dir" in overridden(cfg) or cfg.job.get("name") != "train" or not cfg.resume:
-        return None
-    folders = [Path(cfg.outputs_dir).absolute()]
-    return same_run(cfg, finished(folders)) or same_run(cfg, unfinished(folders))
-
-
-def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
-    """Return the metrics of a finished run of this identity in `run_dir`, and log where it is."""
-    if (folder := same_run(cfg, finished([Path(cfg.run_dir)]))) is None:
-        return None
-    log.info("already finished: %s", folder / "result.json")
-    return read_run(folder / "result.json").metrics
-
-
 def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     """Return the files of `cfg.data`, by split; a corpus may lack a test file.
 
@@ -321,71 +225,3 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
         )
     origin, downloads = data.get("origin", ""), data.get("downloads", {})
     return find(files, data_dir=cfg.data_dir, given=given, origin=origin, downloads=downloads)
-
-
-def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
-    """Yield the sentences of a text, `cfg.text`; none if no file is given.
-
-    Raises ValueError for a text without sentences.
-    """
-    if not (pattern := made(cfg.text.files)[split]):
-        return
-    found = read_text(text_files(pattern), raw=cfg.text.tokenize)
-    if (first := next(found, None)) is None:
-        raise ValueError(f"text.files.{split}={pattern} contains only blank lines: give a text")
-    yield first
-    yield from found
-
-
-def overlap(cfg: DictConfig, examples: Mapping[str, Sequence[Any]]) -> Overlap:
-    """Count the examples of splits that also stand in training, or in the text of `cfg.text`."""
-    splits = {split: [texts_of(example) for example in part] for split, part in examples.items()}
-    counts = {"training": in_training(splits)}
-    if cfg.get("text"):
-        text = watched(sentences(cfg, "train"), "text.files.train, sentences")
-        counts["text"], counts["n-grams"] = in_text(splits, text)
-    return counts
-
-
-def composition(cfg: DictConfig) -> Any:
-    """Return Hydra's own part of a config, or of the one that runs; None without either."""
-    return cfg.get("hydra") or (HydraConfig.get() if HydraConfig.initialized() else None)
-
-
-def choices(cfg: DictConfig) -> dict[str, str]:
-    """Return the chosen option of each config group; empty if Hydra did not compose the config."""
-    hydra = composition(cfg)
-    return dict(hydra.runtime.choices) if hydra else {}
-
-
-def overrides(cfg: DictConfig) -> list[str]:
-    """Return the settings on the command line, as typed; in a sweep, those of this run."""
-    hydra = composition(cfg)
-    typed: Any = OmegaConf.to_container(hydra.overrides.task) if hydra else []  # not resolved
-    return typed
-
-
-def overridden(cfg: DictConfig) -> dict[str, str]:
-    """Return the values of `overrides` by key."""
-    return {key_of(override): override.partition("=")[2] for override in overrides(cfg)}
-
-
-def quoted(value: str | Path) -> str:
-    """Quote a value for Hydra's override grammar, whatever characters it has."""
-    return QuotedString(str(value), Quote.single).with_quotes()
-
-
-@contextmanager
-def as_run(config: DictConfig) -> Iterator[DictConfig]:
-    """The config as a job gets it; within, Hydra takes it for the one that runs."""
-    hydra, cfg = HydraConfig.instance(), config.copy()
-    before = hydra.cfg
-    with open_dict(cfg), read_write(cfg.hydra):
-        cfg.hydra.runtime.output_dir = str(Path(cfg.hydra.run.dir).absolute())
-        hydra.set_config(cfg)
-        del cfg["hydra"]
-        cfg.run_dir = cfg.run_dir  # resolved
-    try:
-        yield cfg
-    finally:
-        hydra.cfg = before

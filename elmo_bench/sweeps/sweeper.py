@@ -14,11 +14,11 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
-from elmo_bench.files import listed
 from elmo_bench.runs import key_of, leaves
+from elmo_bench.settings.advice import refused_key, unknown_key
+from elmo_bench.settings.check import faults
+from elmo_bench.terminal import listed
 
-from .advice import refused_key, unknown_key
-from .check import faults
 from .launcher import ProcessLauncher
 
 log = logging.getLogger(__name__)

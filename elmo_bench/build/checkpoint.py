@@ -21,13 +21,15 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from elmo_bench.files import not_a_file
+from elmo_bench import build
+from elmo_bench.build import texts
 from elmo_bench.runs import check_types
+from elmo_bench.settings import check, command, inputs
+from elmo_bench.terminal import not_a_file
 from elmo_bench.text import Vocab, forms
 from elmo_bench.training.checkpoint import load, refusing
 from elmo_bench.training.module import TaskModule
 
-from . import build, check, inputs
 from .trusted import ADDRESS, check_plain, check_task, corpus, local_path, nodes, options
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ KEY = "elmo_bench"
 # The parts of a config that define the model.
 MODEL = ("task", "embed", "rnn", "encoder", "finetune", "elmo", "vocab")
 # Modules whose classes it may name.
-OURS = ("elmo_bench.nn.", "elmo_bench.training.metrics.", "tasks.")
+OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")
 CALLED = ("_target_", "_partial_")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
 # The parts of a checkpoint, and their types.
@@ -59,7 +61,7 @@ def describe(
     """Return what `restore` needs, resolved; paths below data_dir are relative to it."""
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in (*MODEL, "data")}
-    config["data"]["option"] = inputs.choices(cfg).get("data", cfg.data.name)
+    config["data"]["option"] = command.choices(cfg).get("data", cfg.data.name)
     # conf/ determines an encoder's class and what is downloaded.
     plain = {k: v for k, v in config["encoder"].items() if not isinstance(v, dict)}
     config["encoder"] = {k: v for k, v in plain.items() if k not in ("_target_", "defaults")}
@@ -162,7 +164,7 @@ def extend(
     words, known = {word for sentence in sentences for word in sentence}, set(vocab.words)
     if files and {form for word in words for form in forms(word, vocab.lowercase)} - known:
         # Training words too: a file without any is a different one.
-        vectors = inputs.read_word_vectors(cfg, known | words)
+        vectors = texts.read_word_vectors(cfg, known | words)
         if new := {form: vector for form, vector in vectors.items() if form not in known}:
             vocab.extend(new)
             module.model.backbone.embed.extend(new)
@@ -192,7 +194,7 @@ def _config(cfg: DictConfig, stored: dict[str, Any], source: str) -> DictConfig:
 
 def _override(config: DictConfig, cfg: DictConfig, source: str) -> None:
     """Apply the command line's single settings; ValueError for one that it cannot change."""
-    for key in inputs.overridden(cfg):
+    for key in command.overridden(cfg):
         part, _, setting = key.partition(".")
         is_same = key in ("task", "encoder") and cfg[key].name == config[key].name
         if key in MODEL and not is_same:
@@ -236,7 +238,7 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
     """Return the encoder's option from conf/encoder or the command line with the checkpoint's
     `settings`: plain values and local paths.
     """
-    name, given, known = str(settings.get("name")), inputs.overridden(cfg), options("encoder")
+    name, given, known = str(settings.get("name")), command.overridden(cfg), options("encoder")
     if "encoder" in given:
         known[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
     if name not in known:

@@ -13,11 +13,13 @@ from pathlib import Path
 from hydra.core.utils import JobReturn, configure_log
 from omegaconf import DictConfig
 
-from elmo_bench.config.inputs import quoted
-from elmo_bench.config.launcher import ProcessLauncher, script
 from elmo_bench.files import scratch_path
 from elmo_bench.files.download import offline
 from elmo_bench.runs import smoke_batches
+from elmo_bench.settings import command
+from elmo_bench.settings.command import quoted
+
+from .launcher import ProcessLauncher, script
 
 log = logging.getLogger(__name__)
 ARCHIVE = "runs.tar.xz"
@@ -100,9 +102,9 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
 
     Raises ValueError for encoder=none, and any error from loading an encoder.
     """
-    from elmo_bench.config import encoders, inputs  # imports torch, which is slow
+    from elmo_bench.build import encoders
 
-    if "elmo.mix" in inputs.overridden(config):
+    if "elmo.mix" in command.overridden(config):
         return [[]]
     with offline() if config.dry_run is True else nullcontext():
         layers = encoders.encoder(config).num_layers

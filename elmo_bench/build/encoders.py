@@ -9,11 +9,10 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.encoders import Encoder
 from elmo_bench.encoders.transformer import hub
 from elmo_bench.files.download import check_online
-
-from . import inputs
-from .inputs import located, made
-from .targets import instantiate
-from .types import arguments
+from elmo_bench.settings import inputs
+from elmo_bench.settings.inputs import located, made
+from elmo_bench.settings.targets import instantiate
+from elmo_bench.settings.types import arguments
 
 
 def encoder(cfg: DictConfig) -> Any:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
-from .words import listed
+from elmo_bench.terminal.words import listed
 
 MAX_SIZE = 65_536  # of a layer; larger values are typing errors
 Count = Annotated[int, Ge(1)]

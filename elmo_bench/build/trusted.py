@@ -10,8 +10,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import CONF
-
-from . import inputs
+from elmo_bench.settings import inputs
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")
 ABOUT = ("option", "origin", "note")  # of a corpus: texts that no job reads

@@ -13,10 +13,10 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
-from elmo_bench.files import counted_noun
 from elmo_bench.runs import leaves
+from elmo_bench.settings.command import quoted
+from elmo_bench.terminal import counted_noun
 
-from .inputs import quoted
 from .launcher import ProcessLauncher
 from .sweeper import Sweeper
 

@@ -29,19 +29,22 @@ from rich.console import Console
 from rich.table import Table
 
 from elmo_bench import CONF
-from elmo_bench.files import counted_noun, duration, plain, signals
 from elmo_bench.runs import (
     failure_sentence,
     finished,
     key_of,
-    processes,
     read_run,
     settings_digest,
     unfinished,
 )
+from elmo_bench.settings import machine
+from elmo_bench.settings.check import expand_home, faults, not_installed
+from elmo_bench.settings.command import quoted
+from elmo_bench.settings.earlier import same_run
+from elmo_bench.settings.inputs import check_present
+from elmo_bench.terminal import counted_noun, duration, plain, signals
 
-from .check import expand_home, faults, not_installed
-from .inputs import check_present, quoted, same_run
+from . import processes
 from .sides import Pace, in_turns, side_of
 
 log = logging.getLogger(__name__)
@@ -99,7 +102,7 @@ class ProcessLauncher(Launcher):
         if not isinstance(self.fork, bool):
             raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
         if not (self.asked or self.config.get("oversubscribe")):
-            processes.check_cores("hydra.launcher.n_jobs", self.n_jobs)
+            machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
         words = (override.partition("=") for override in self.config.hydra.overrides.task)
@@ -189,13 +192,13 @@ class ProcessLauncher(Launcher):
                 seen.add(settings)
                 check_present(config)
                 if config.trainer.accelerator in ("gpu", "cuda"):
-                    from .hardware import device  # imports torch and Lightning
+                    from elmo_bench.build.hardware import device  # imports torch and Lightning
 
                     device(config)
 
     def _dry_run(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
         """Log the jobs, and what they would read and keep; then exit."""
-        from elmo_bench.config import dry_run  # imports torch
+        from elmo_bench.build import dry_run  # imports torch
 
         for job in parted(jobs)[1].items():
             log.info("#%d  %s", *job)
@@ -287,7 +290,7 @@ class ProcessLauncher(Launcher):
 
     def _slots(self) -> list[str | None]:
         """One slot for each run at a time: the numbers of its share of the GPUs, or None."""
-        ours = processes.gpus() if self.n_jobs > 1 and not self.prefix else []
+        ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
         size = max(1, len(ours) // self.n_jobs)
         dealt = itertools.cycle(ours)
         return [",".join(itertools.islice(dealt, size)) or None for _ in range(self.n_jobs)]

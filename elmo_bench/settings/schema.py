@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, create_model
 
-from elmo_bench.files import Count, Dropout, File, Folder, NotNegative, Positive, Seed, Share, Text
+from elmo_bench.bounds import Count, Dropout, File, Folder, NotNegative, Positive, Seed, Share, Text
 
 Natural = Annotated[int, Ge(0)]
 Places = Annotated[list[Literal["input", "output"]], MinLen(1)]

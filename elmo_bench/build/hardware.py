@@ -16,11 +16,10 @@ from pytorch_lightning.plugins.environments import SLURMEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from elmo_bench.files import signals
-from elmo_bench.runs.processes import check_cores, check_slurm_tasks, cores
+from elmo_bench.settings.machine import check_cores, check_slurm_tasks, cores
+from elmo_bench.settings.targets import instantiate
+from elmo_bench.terminal import signals
 from elmo_bench.training.resume import AtomicCheckpoints
-
-from .targets import instantiate
 
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
 ADVICE = "use trainer=auto to use the available devices"

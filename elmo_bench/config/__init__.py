@@ -1,1 +1,0 @@
-"""From the command line to objects: settings are checked once, files found, objects built."""

@@ -1,0 +1,1 @@
+"""Many runs: processes, their order, and searches for settings."""
