@@ -12,7 +12,7 @@ from elmo_bench.terminal import two_digits
 
 from .comparison import metric_of
 from .grids import by_cell, headed
-from .table import Report
+from .table import Cell, Report
 from .writers import Grid
 
 COSTS = ["training, s", "in all, s", "encoder, s", "epochs", "examples/s"]
@@ -26,25 +26,40 @@ ABOUT_MIXES = (
     "Means over runs; the shares of a row are 1 together. Layer 0 is the lowest; γ is what the mix "
     "is multiplied by. A share times its layer's norm: how long that layer's part of the mix is."
 )
-SHARE, NORM = "layer {}", "layer {} × its norm"  # heads of columns
+Head = tuple[str, int]  # of a column of mixes, and its layer, if it is of one
+SHARE = "layer {}"
+NORM = "layer {} × its norm"
+GAMMA = ("γ", 0)
 
 
 def cost(report: Report) -> Grid | None:
     """Return a table of costs, a row a cell: means over training runs; None without any."""
-    trained = [(cell, [run for run in cell.runs if run.epochs]) for cell in report.cells]
-    rows = [(cell, _costs(runs)) for cell, runs in trained if runs]
-    title = headed(report, "what a run took")
-    return by_cell(report, rows, [*COSTS, *SIZES], title, ABOUT_COSTS) if rows else None
+    rows = []
+    for cell in report.cells:
+        trained = [run for run in cell.runs if run.epochs]
+        if trained:
+            rows.append((cell, _costs(trained)))
+    if not rows:
+        return None
+    return by_cell(report, rows, COSTS + SIZES, headed(report, "what a run took"), ABOUT_COSTS)
 
 
 def _costs(runs: Sequence[Run]) -> list[str]:
     """Return the figures of a cell's runs for the columns of COSTS and SIZES."""
-    parts = ("training", "total", "encoder")
-    columns = [[run.seconds[part] for run in runs if part in run.seconds] for part in parts]
-    columns += [[float(run.epochs) for run in runs], [run.examples_per_second for run in runs]]
-    means = [two_digits(fmean(values)) if values else "" for values in columns]
-    sizes = [f"{fmean(r.parameters[kind] for r in runs):,.0f}" for kind in ("trainable", "frozen")]
-    return [*means, *sizes, "; ".join(sorted({run.device for run in runs}))]
+    columns = []
+    for part in ("training", "total", "encoder"):
+        columns.append([run.seconds[part] for run in runs if part in run.seconds])
+    columns.append([float(run.epochs) for run in runs])
+    columns.append([run.examples_per_second for run in runs])
+    texts = []
+    for numbers in columns:
+        texts.append(two_digits(fmean(numbers)) if numbers else "")
+    for kind in ("trainable", "frozen"):
+        mean = fmean(run.parameters[kind] for run in runs)
+        texts.append(f"{mean:,.0f}")
+    devices = {run.device for run in runs}
+    texts.append("; ".join(sorted(devices)))
+    return texts
 
 
 def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
@@ -55,11 +70,14 @@ def after_epochs(run: Run, metric: str | None) -> dict[int, float]:
     path = Path(run.folder, "metrics.csv")
     if not path.is_file():
         return {}
-    name, values = f"dev/{metric_of(run, metric)}", {}
+    name = f"dev/{metric_of(run, metric)}"
+    values: dict[int, float] = {}
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         try:
-            for row in (row for row in reader if row.get("epoch") and row.get(name)):
+            for row in reader:
+                if not row.get("epoch") or not row.get(name):
+                    continue
                 epoch = int(row["epoch"])
                 values[epoch] = float(row[name])
                 if epoch < 0 or not math.isfinite(values[epoch]):
@@ -78,33 +96,52 @@ def weights(report: Report) -> Grid | None:
     means over seeds, and, if the runs have it, each weight times its layer's mean norm on dev, the
     layer's contribution to the norm of the mix.
     """
-    mixes = [
-        (cell, place, _means([run.mix[place] for run in cell.runs if place in run.mix]))
-        for cell in report.cells
-        for place in dict.fromkeys(place for run in cell.runs for place in run.mix)
-    ]
+    mixes = _mixes(report)
     if not mixes:
         return None
-    layers = sorted({layer for *_, means in mixes for head, layer in means if head == SHARE})
-    heads = [*((SHARE, layer) for layer in layers), ("γ", 0), *((NORM, layer) for layer in layers)]
-    several = len({place for _, place, _ in mixes}) > 1
-    rows = [
-        (cell, [place] * several + [f"{means[h]:.3f}" if h in means else "" for h in heads])
-        for cell, place, means in mixes
-    ]
+    layers = set()
+    for _, _, means in mixes:
+        layers.update(layer for head, layer in means if head == SHARE)
+    shares = [(SHARE, layer) for layer in sorted(layers)]
+    norms = [(NORM, layer) for layer in sorted(layers)]
+    heads = [*shares, GAMMA, *norms]
+    names = [head.format(layer) for head, layer in heads]
+    has_several_places = len({place for _, place, _ in mixes}) > 1
+    if has_several_places:
+        names.insert(0, "place")
+    rows = []
+    for cell, place, means in mixes:
+        texts = [place] if has_several_places else []
+        for head in heads:
+            texts.append(f"{means[head]:.3f}" if head in means else "")
+        rows.append((cell, texts))
     title = headed(report, "the share of each layer in the mix")
-    names = ["place"] * several + [head.format(layer) for head, layer in heads]
     grid = by_cell(report, rows, names, title, ABOUT_MIXES)
-    return grid._replace(left=grid.left + several)
+    if has_several_places:
+        grid = grid._replace(left=grid.left + 1)
+    return grid
 
 
-def _means(mixes: Sequence[Mix]) -> dict[tuple[str, int], float]:
+def _mixes(report: Report) -> list[tuple[Cell, str, dict[Head, float]]]:
+    """Return the means of each mix of a cell, with the cell and the place of the mix."""
+    mixes = []
+    for cell in report.cells:
+        by_place: dict[str, list[Mix]] = defaultdict(list)
+        for run in cell.runs:
+            for place, mix in run.mix.items():
+                by_place[place].append(mix)
+        for place, of_runs in by_place.items():
+            mixes.append((cell, place, _means(of_runs)))
+    return mixes
+
+
+def _means(mixes: Sequence[Mix]) -> dict[Head, float]:
     """Return means over runs: of shares, of γ, and of shares times norms."""
-    values: dict[tuple[str, int], list[float]] = defaultdict(list)
+    values: dict[Head, list[float]] = defaultdict(list)
     for mix in mixes:
-        values["γ", 0].append(mix["gamma"])
+        values[GAMMA].append(mix["gamma"])
         for layer, share in zip(mix["layers"], mix["shares"], strict=True):
             values[SHARE, layer].append(share)
         for layer, share, norm in zip(mix["layers"], mix["shares"], mix["norms"], strict=False):
             values[NORM, layer].append(share * norm)
-    return {head: fmean(each) for head, each in values.items()}
+    return {head: fmean(numbers) for head, numbers in values.items()}

@@ -25,21 +25,23 @@ def build_tables(settings: Mapping[str, Any]) -> list[Report]:
     asked = settings["tables"] or {"": {}}
     tables = {title: completed(settings, title, asked[title] or {}) for title in asked}
     reports = list[Report]()
-    for title in counted([*tables], "tables"):
+    for title in counted(list(tables), "tables"):
         table = tables[title]
         try:
-            chosen, lacking = (matching(each, table) for each in (runs, failed))
-            if not chosen:
-                if title:
-                    log.info("no run matches its conditions: table %s is left out", title)
-                continue
-            reports += reports_of(chosen, lacking, title, table)
+            chosen = matching(runs, table)
+            lacking = matching(failed, table)
+            if chosen:
+                reports += reports_of(chosen, lacking, title, table)
+            elif title:
+                log.info("no run matches its conditions: table %s is left out", title)
         except ValueError as error:
             raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
     if not reports:
         conditions = [f"where={each['where']} paper={each['paper']}" for each in tables.values()]
-        said = f"change the table's conditions: {'; '.join(conditions)}"
-        raise ValueError(f"runs={settings['runs']}: no run matches; {said}")
+        raise ValueError(
+            f"runs={settings['runs']}: no run matches; change the table's conditions: "
+            f"{'; '.join(conditions)}"
+        )
     return corrected(reports)
 
 
@@ -52,18 +54,20 @@ def read(settings: Mapping[str, Any]) -> tuple[list[Run], list[Run]]:
 
 def completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) -> dict[str, Any]:
     """Return a table's settings, completed by those of the report, in the types of `select`."""
-    if unknown := table.keys() - {*SETTINGS}:
+    unknown = table.keys() - set(SETTINGS)
+    if unknown:
         raise ValueError(
             f"tables.{title}: unknown keys {', '.join(sorted(unknown))}; a table may have "
             f"{', '.join(SETTINGS)}"
         )
-    table = {key: table.get(key, settings[key]) for key in SETTINGS}
-    columns, baseline = as_list(table["columns"]), table["baseline"]
+    every = {key: table.get(key, settings[key]) for key in SETTINGS}
+    columns = as_list(every["columns"])
+    baseline = every["baseline"]
     # A single column key has a single value, which may itself be a list: elmo.mix=[0,1].
     values = as_list(baseline) if len(columns) > 1 or baseline is None else [baseline]
-    return table | {
-        "where": table["where"] or {},
-        "rows": as_list(table["rows"]) or None,
+    return every | {
+        "where": every["where"] or {},
+        "rows": as_list(every["rows"]) or None,
         "columns": columns,
         "baseline": tuple(map(frozen, values)) or None,
     }
@@ -74,8 +78,10 @@ def matching(runs: Sequence[Run], table: Mapping[str, Any]) -> list[Run]:
     settings = zip(table["columns"], table["baseline"] or (), strict=False)
     no_encoder = (("encoder", "none"), ("encoder.name", "none"), ("elmo.mix", "none"))
     has_baseline = any(each in no_encoder for each in settings)
-    runs = where(runs, table["where"], with_baseline=has_baseline)
-    return [run for run in runs if table["paper"] is None or stands_in(run, table["paper"])]
+    matched = where(runs, table["where"], with_baseline=has_baseline)
+    if table["paper"] is None:
+        return matched
+    return [run for run in matched if stands_in(run, table["paper"])]
 
 
 def reports_of(
@@ -85,17 +91,23 @@ def reports_of(
     options = {key: value for key, value in table.items() if key != "where"}
     chosen = [run for run in runs if run.trial is None]
     if not chosen:
-        said = f"all {len(runs)} runs are draws of sweep=tune, none of a choice"
-        raise ValueError(f"{said}: give its command again with resume=true")
+        raise ValueError(
+            f"all {len(runs)} runs are draws of sweep=tune, none of a choice: "
+            "give its command again with resume=true"
+        )
     reports = select(chosen, **options, title=title)
     for each in reports:
         each.notes.extend(cautions(each))
-    ended = [run for run in (*runs, *failed) if run.reason != RUNNING]
-    if draws := [run for run in ended if run.trial is not None]:
+    draws = []
+    for run in (*runs, *failed):
+        if run.trial is not None and run.reason != RUNNING:
+            draws.append(run)
+    if draws:
         reports[0] = with_draws(reports[0], draws, chosen)
     if failed:
         which = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]
-        which += [f"{len(failed) - MOST} more"] if len(failed) > MOST else []
+        if len(failed) > MOST:
+            which.append(f"{len(failed) - MOST} more")
         count = len(runs) + len(failed)
         note = f"{len(failed)} of {count} runs failed or did not finish: {', '.join(which)}"
         reports[0].notes.insert(0, note)
@@ -104,4 +116,6 @@ def reports_of(
 
 def as_list(value: Any) -> list[Any]:
     """Return the items of an option that may be null, a single value or several."""
-    return [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]

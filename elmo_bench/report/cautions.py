@@ -28,9 +28,11 @@ def cautions(report: Report) -> list[str]:
 
 def _of_cell(cell: Cell, split: str) -> Iterator[str]:
     """Yield sentences on a cell's runs, and on its comparison."""
-    for number in sorted({smoke_batches(run.config) or 0 for run in cell.runs} - {0}):
-        yield f"smoke runs (trainer.limit_train_batches={number}), whose scores mean nothing"
-    other_splits = {*SPLITS} - {split}
+    limits = {smoke_batches(run.config) or 0 for run in cell.runs}
+    for number in sorted(limits):
+        if number:
+            yield f"smoke runs (trainer.limit_train_batches={number}), whose scores mean nothing"
+    other_splits = set(SPLITS) - {split}
     for about in dict.fromkeys(about for run in cell.runs for about in run.cautions):
         if about.partition("/")[0] not in other_splits:
             yield _shared([run.cautions.get(about) for run in cell.runs])
@@ -45,26 +47,29 @@ def _shared(sentences: Sequence[str | None]) -> str:
     have one like it.
     """
     given = [sentence for sentence in sentences if sentence is not None]
-    alike = f" (so or alike in {len(given)} of {len(sentences)} runs)"
-    return given[0] if len({*sentences}) == 1 else given[0] + alike
+    if len(set(sentences)) == 1:
+        return given[0]
+    return f"{given[0]} (so or alike in {len(given)} of {len(sentences)} runs)"
 
 
 def _named(report: Report, keys: dict[Key, None]) -> str:
     """Return the names of cells; those of a corpus if it has no others."""
-    titles, names = task_titles(report.runs), []
+    titles = task_titles(report.runs)
+    names: list[str] = []
     for corpus, cells in _by_corpus(report).items():
         concerned = [cell for cell in cells if cell.key in keys]
         if len(concerned) == len(cells):
             names.append(corpus)
         else:
             names += [name(report.keys, cell.key, titles) for cell in concerned]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return "; ".join(names[:NAMED]) + more
+    shown = "; ".join(names[:NAMED])
+    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown
 
 
 def _by_corpus(report: Report) -> dict[str, list[Cell]]:
     """Return the cells of each task and corpus, by its title."""
-    titles, by_corpus = task_titles(report.runs), defaultdict[str, list[Cell]](list)
+    titles = task_titles(report.runs)
+    by_corpus: dict[str, list[Cell]] = defaultdict(list)
     for cell in report.cells:
         by_corpus[corpus_title(cell.runs[0], titles)].append(cell)
     return by_corpus

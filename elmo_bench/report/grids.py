@@ -1,12 +1,12 @@
 """A report's tables: means, differences with significance tests, and the paper's scores."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean
 from typing import NamedTuple
 
-from elmo_bench.runs import Key, text
+from elmo_bench.runs import Key, Run, text
 from elmo_bench.terminal import listed
 
 from .comparison import Comparison
@@ -15,11 +15,12 @@ from .names import NONE, axis, corpus_title, metric_title, name, names, points, 
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
-from .tuning import lines, sides, verdict
+from .tuning import Side, lines, sides, verdict
 from .writers import Grid, without
 
 MEANS = "percent: mean ± standard deviation (runs)"
-ERRORS, SMALLEST = "relative error reduction", "smallest found"
+ERRORS = "relative error reduction"
+SMALLEST = "smallest found"
 ABOUT_ERRORS = (
     "Relative error reduction, percent: the difference as a share of 100 minus the baseline."
 )
@@ -34,6 +35,11 @@ ABOUT_SMALLEST = (
 )
 MEAN = "mean over corpora"  # the last row of a table whose rows are corpora
 ABOUT_MEAN = "In the mean, corpora on which the same models were tested count as one."
+ABOUT_PAPER = (
+    "Percent; the paper's scores are as published: its corpus is named where these runs have "
+    "another, or less of it, and its biLM is adapted to the task's text in all tasks but "
+    "coreference and SRL."
+)
 ABOUT_TUNING = (
     "Of settings that were drawn at random, with one seed, percent. Best of k: the median of what "
     "the best of k draws reaches on dev, and a band that holds for all k; those of a column and of "
@@ -45,6 +51,7 @@ ABOUT_DEPTH = (
     "layers, so that with 95 % every row names its best layer)."
 )
 ABOUT_DEEPER = "Deeper than: the rows of the same encoder whose layers all lie below."
+OF_DEPTH = ["layer with the highest mean", "may be the best", "deeper than"]  # heads of `depth`
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
@@ -66,44 +73,93 @@ class Labels(NamedTuple):
 def labels_of(report: Report) -> Labels:
     """Return the display names of a report, which are made once."""
     titles = task_titles(report.runs)
-    rows = [*dict.fromkeys(cell.row for cell in report.cells)]
-    values = {key: [row[k] for row in rows] for k, key in enumerate(report.rows)}
-    varying = {key: column for key, column in values.items() if len({*column}) > 1}
-    constant = {key: column[0] for key, column in values.items() if key not in varying}
+    subject = _subject(report, titles)
+    varying, constant = _row_settings(report)
+    of_constant = dict.fromkeys(titles, subject) if subject else titles
+    columns = names(report.columns, report.heads, titles)
+    figure, each = _figures(report, titles)
+    return Labels(
+        subject=subject,
+        constant=name(list(constant), list(constant.values()), of_constant),
+        heads=[axis(key) for key in varying],
+        rows=_row_names(report, varying, titles),
+        columns=columns,
+        axes=listed(axis(key) for key in report.columns),
+        base=columns.get(report.baseline or (), ""),
+        figure=figure,
+        each=each,
+    )
+
+
+def _subject(report: Report, titles: Mapping[str, str]) -> str:
+    """Return the task and corpus of all runs, "NER (wikigold)"; "" if they have several or if a row
+    or column names the corpus.
+    """
+    tested_on = {corpus_title(run, titles) for run in report.runs}
+    if len(tested_on) == 1 and "data.name" not in report.keys:
+        return tested_on.pop()
+    return ""
+
+
+def _row_settings(report: Report) -> tuple[dict[str, list[Hashable]], dict[str, Hashable]]:
+    """Return the keys that differ between rows, each with its values by row in the order of
+    `_rows`, and the keys that have one value, with it.
+
+    The share of the training data is among these if all runs have a part of it.
+    """
+    rows = _rows(report)
+    varying: dict[str, list[Hashable]] = {}
+    constant: dict[str, Hashable] = {}
+    for position, key in enumerate(report.rows):
+        settings = [row[position] for row in rows]
+        if len(set(settings)) > 1:
+            varying[key] = settings
+        else:
+            constant[key] = settings[0]
     shares = {run.settings.get("fraction", 1) for run in report.runs}
     if len(shares) == 1 and shares != {1} and "fraction" not in report.keys:
         constant["fraction"] = shares.pop()
-    tested = {corpus_title(run, titles) for run in report.runs}
-    subject = min(tested) if len(tested) == 1 and "data.name" not in report.keys else ""
-    of_constant = dict.fromkeys(titles, subject) if subject else titles
-    columns = []
-    for key, column in varying.items():
+    return varying, constant
+
+
+def _rows(report: Report) -> list[Key]:
+    """Return the rows of a report, each once, in order."""
+    return list(dict.fromkeys(cell.row for cell in report.cells))
+
+
+def _row_names(
+    report: Report, varying: Mapping[str, Sequence[Hashable]], titles: Mapping[str, str]
+) -> dict[Key, list[str]]:
+    """Return a row's display names, one for each key that varies."""
+    by_row: dict[Key, list[str]] = {row: [] for row in _rows(report)}
+    for key, settings in varying.items():
         of_tasks = titles if key == "task.name" else {}
-        words = [of_tasks.get(text(one)) or value(key, one) for one in column]
-        # As they are written where two have one name.
-        columns.append(words if len({*words}) == len({*column}) else [*map(text, column)])
-    measured = {
-        (run.task, str(run.settings.get("data.name"))): metric_title(run, report.metric)
-        for run in report.runs
-    }
-    # Corpora of a task may have figures of their own.
-    alike = len({(task, figure) for (task, _), figure in measured.items()}) == len(titles)
-    shown = [
-        f"{titles[task]}{'' if alike else f' ({data})'} {figure}"
-        for (task, data), figure in measured.items()
-    ]
-    figures, columns_of = {*measured.values()}, names(report.columns, report.heads, titles)
-    return Labels(
-        subject=subject,
-        constant=name([*constant], [*constant.values()], of_constant),
-        heads=[*map(axis, varying)],
-        rows={row: [column[k] for column in columns] for k, row in enumerate(rows)},
-        columns=columns_of,
-        axes=listed(map(axis, report.columns)),
-        base=columns_of.get(report.baseline or (), ""),
-        figure=min(figures) if len(figures) == 1 else "scores",
-        each=f"Scores: {'; '.join(dict.fromkeys(shown))}." if len(figures) > 1 else "",
-    )
+        words = [of_tasks.get(text(setting)) or value(key, setting) for setting in settings]
+        if len(set(words)) != len(set(settings)):  # two have one name: as they are written
+            words = [text(setting) for setting in settings]
+        for row_names, word in zip(by_row.values(), words, strict=True):
+            row_names.append(word)
+    return by_row
+
+
+def _figures(report: Report, titles: Mapping[str, str]) -> tuple[str, str]:
+    """Return the display name of the runs' figure and ""; if they have several figures, "scores"
+    and a sentence with that of each task, or of each corpus where those of a task differ.
+    """
+    measured: dict[tuple[str, str], str] = {}
+    for run in report.runs:
+        corpus = str(run.settings.get("data.name"))
+        measured[run.task, corpus] = metric_title(run, report.metric)
+    figures = set(measured.values())
+    if len(figures) == 1:
+        return figures.pop(), ""
+    of_tasks = {(task, figure) for (task, _), figure in measured.items()}
+    one_a_task = len(of_tasks) == len(titles)
+    shown: dict[str, None] = {}  # an ordered set
+    for (task, corpus), figure in measured.items():
+        tested_on = titles[task] if one_a_task else f"{titles[task]} ({corpus})"
+        shown[f"{tested_on} {figure}"] = None
+    return "scores", f"Scores: {'; '.join(shown)}."
 
 
 def title(report: Report, what: str) -> str:
@@ -155,31 +211,43 @@ def means(report: Report) -> Grid:
     """Return the table of means: rows by columns, the best bold; a single row as a list."""
     labels = labels_of(report)
     if not labels.heads:
-        scores = [(cell, [score(cell)]) for cell in report.cells]
-        caption = _caption(report, "A row is a way to train.")
-        return _best_bold(report, by_cell(report, scores, ["mean"], title(report, MEANS), caption))
-    left, columns = len(labels.heads), report.heads
-    axes = f"Rows: {listed(labels.heads)}. Columns: {labels.axes}."
-    has_stars = any(comparison.is_significant for comparison in comparisons_of([report]))
-    stars = f"*: differs from {labels.base}, p (Holm) below {LEVEL}." if has_stars else ""
-    rows, best = list[list[str]](), set[tuple[int, int]]()
+        return _list_of_means(report)
+    rows: list[list[str]] = []
+    best: set[tuple[int, int]] = set()
     for row, cells in report.by_row.items():
-        bold = (at for at, cell in cells.items() if report.is_best(cell, row))
-        best |= {(len(rows), left + columns.index(at)) for at in bold}
-        rows.append([*labels.rows[row], *(_marked(cells.get(at)) for at in columns)])
-    if is_of_corpora := report.rows == ["data.name"]:
+        texts = list(labels.rows[row])
+        for column in report.heads:
+            cell = cells.get(column)
+            if cell is not None and report.is_best(cell, row):
+                best.add((len(rows), len(texts)))
+            texts.append("" if cell is None else _marked(cell))
+        rows.append(texts)
+    sentences = [f"Rows: {listed(labels.heads)}. Columns: {labels.axes}."]
+    if any(comparison.is_significant for comparison in comparisons_of([report])):
+        sentences.append(f"*: differs from {labels.base}, p (Holm) below {LEVEL}.")
+    if report.rows == ["data.name"]:
         rows.append([MEAN, *average(report)])
-    heads = [*labels.heads, *(labels.columns[at] for at in columns)]
-    caption = _caption(report, axes, stars, ABOUT_MEAN * is_of_corpora)
-    bold_is = "the best mean of its row" + " and task" * ("task.name" in report.columns)
-    return Grid(title(report, MEANS), heads, rows, left, caption, best, bold_is)
+        sentences.append(ABOUT_MEAN)
+    heads = labels.heads + [labels.columns[column] for column in report.heads]
+    bold_is = "the best mean of its row"
+    if "task.name" in report.columns:
+        bold_is = "the best mean of its row and task"
+    caption = _caption(report, sentences)
+    return Grid(title(report, MEANS), heads, rows, len(labels.heads), caption, best, bold_is)
 
 
-def _marked(cell: Cell | None) -> str:
+def _list_of_means(report: Report) -> Grid:
+    """Return the means of a single row, one below the other, the best bold."""
+    scores = [(cell, [score(cell)]) for cell in report.cells]
+    caption = _caption(report, ["A row is a way to train."])
+    return _best_bold(report, by_cell(report, scores, ["mean"], title(report, MEANS), caption))
+
+
+def _marked(cell: Cell) -> str:
     """Return a cell's score, with a star if it differs significantly from the baseline."""
-    if cell is None:
-        return ""
-    return score(cell) + "*" * bool(cell.comparison and cell.comparison.is_significant)
+    if cell.comparison and cell.comparison.is_significant:
+        return f"{score(cell)}*"
+    return score(cell)
 
 
 def _best_bold(report: Report, grid: Grid) -> Grid:
@@ -190,18 +258,32 @@ def _best_bold(report: Report, grid: Grid) -> Grid:
     return grid._replace(bold=bold, bold_is=f"the best mean{same}")
 
 
-def _caption(report: Report, *sentences: str) -> str:
+def _caption(report: Report, sentences: Sequence[str]) -> str:
     """Return these sentences, what dev selected, the scores, and the numbers of examples."""
-    among = report.chosen_among
-    chosen = f"Beside the baseline, of up to {among} settings the best one on dev."
-    firsts = [(cell.runs[0], cell.size) for cell in report.cells]
-    sizes = {(str(run.settings.get("data.name", run.task)), size) for run, size in firsts}
-    named = {size for _, size in sizes if size}
-    if len(named) > 1:
-        named = {f"{corpus} {size}" for corpus, size in sizes if size}
-    examples = f"{report.split.capitalize()} examples: {'; '.join(sorted(named))}."
-    more = chosen * (among > 1), labels_of(report).each, examples * bool(named), _trained_on(report)
-    return " ".join(filter(None, [*sentences, *more]))
+    chosen = ""
+    if report.chosen_among > 1:
+        chosen = (
+            f"Beside the baseline, of up to {report.chosen_among} settings the best one on dev."
+        )
+    parts = list(sentences)
+    parts += [chosen, labels_of(report).each, _measured_on(report), _trained_on(report)]
+    return " ".join(filter(None, parts))
+
+
+def _measured_on(report: Report) -> str:
+    """Return a sentence with the number of measured examples, of each corpus if it differs; "" for
+    runs that do not have it.
+    """
+    sizes: set[str] = set()
+    of_corpora: set[str] = set()
+    for cell in report.cells:
+        if cell.size:
+            sizes.add(cell.size)
+            of_corpora.add(f"{_corpus(cell.runs[0])} {cell.size}")
+    if not sizes:
+        return ""
+    shown = sizes if len(sizes) == 1 else of_corpora
+    return f"{report.split.capitalize()} examples: {'; '.join(sorted(shown))}."
 
 
 def _trained_on(report: Report) -> str:
@@ -211,17 +293,24 @@ def _trained_on(report: Report) -> str:
     counts: dict[str, set[int]] = defaultdict(set)
     for run in report.runs:
         if "train" in run.examples:
-            counts[str(run.settings.get("data.name", run.task))].add(run.examples["train"])
+            counts[_corpus(run)].add(run.examples["train"])
     if not counts:
         return ""
-    ranges = {
-        corpus: " to ".join(f"{n:,}" for n in sorted({min(numbers), max(numbers)}))
-        for corpus, numbers in counts.items()
-    }
-    shown = [*ranges.values()]
-    if len({*shown}) > 1:
-        shown = [f"{corpus} {numbers}" for corpus, numbers in sorted(ranges.items())]
-    return f"Training examples: {'; '.join(dict.fromkeys(shown))}."
+    ranges: dict[str, str] = {}
+    for corpus, numbers in counts.items():
+        fewest = f"{min(numbers):,}"
+        most = f"{max(numbers):,}"
+        ranges[corpus] = fewest if fewest == most else f"{fewest} to {most}"
+    distinct = set(ranges.values())
+    if len(distinct) == 1:
+        return f"Training examples: {distinct.pop()}."
+    shown = [f"{corpus} {numbers}" for corpus, numbers in sorted(ranges.items())]
+    return f"Training examples: {'; '.join(shown)}."
+
+
+def _corpus(run: Run) -> str:
+    """Return the name of a run's corpus; its task's if it has none."""
+    return str(run.settings.get("data.name", run.task))
 
 
 def by_cell(
@@ -229,30 +318,45 @@ def by_cell(
 ) -> Grid:
     """Return a table with a row for each cell, with these figures; empty columns are left out."""
     labels = labels_of(report)
-    texts = [[*labels.rows[cell.row], labels.columns[cell.column], *each] for cell, each in rows]
-    keys = [*labels.heads, labels.axes]
-    grid = Grid(title, [*keys, *heads], texts, len(keys), caption)
-    columns = range(grid.left, len(grid.heads))
-    return without(grid, {c for c in columns if not any(row[c] for row in grid.rows)})
+    of_names = [*labels.heads, labels.axes]
+    texts = []
+    for cell, figures in rows:
+        texts.append(labels.rows[cell.row] + [labels.columns[cell.column]] + figures)
+    grid = Grid(title, of_names + heads, texts, len(of_names), caption)
+    empty = set()
+    for column in range(grid.left, len(grid.heads)):
+        if not any(row[column] for row in grid.rows):
+            empty.add(column)
+    return without(grid, empty)
 
 
 def differences(report: Report) -> Grid:
     """Return a table with a row for each cell: its mean and its difference to the baseline."""
-    labels = labels_of(report)
-    tests = [comparison.test for comparison in comparisons_of([report])]
-    smallest = ABOUT_SMALLEST * any(test and test.detectable is not None for test in tests)
-    rows = [
-        (cell, [score(cell), *tested(compared), points(compared.error_reduction)])
-        if (compared := cell.comparison)
-        else (cell, [score(cell), *[""] * 6])
-        for cell in report.cells
+    base = labels_of(report).base
+    rows = []
+    has_smallest = False
+    for cell in report.cells:
+        figures = [score(cell)]
+        if cell.comparison is None:
+            figures += [""] * (len(TESTED) + 1)
+        else:
+            figures += tested(cell.comparison)
+            figures.append(points(cell.comparison.error_reduction))
+            test = cell.comparison.test
+            has_smallest = has_smallest or (test is not None and test.detectable is not None)
+        rows.append((cell, figures))
+    sentences = [
+        f"A row is a way to train; the difference is to {base}, in points, above 0 if the row is "
+        "better.",
+        ABOUT_TESTS,
     ]
-    about = f"A row is a way to train; the difference is to {labels.base}, in points, above 0"
-    caption = _caption(
-        report, f"{about} if the row is better.", ABOUT_TESTS, smallest, ABOUT_ERRORS
-    )
-    what = title(report, f"{MEANS}, and its difference to {labels.base}")
-    grid = by_cell(report, rows, ["mean", *TESTED, ERRORS], what, caption)
+    if has_smallest:
+        sentences.append(ABOUT_SMALLEST)
+    sentences.append(ABOUT_ERRORS)
+    caption = _caption(report, sentences)
+    heads = ["mean", *TESTED, ERRORS]
+    what = title(report, f"{MEANS}, and its difference to {base}")
+    grid = by_cell(report, rows, heads, what, caption)
     return _best_bold(report, grid)._replace(spare=(ERRORS, SMALLEST, "p"))
 
 
@@ -264,86 +368,121 @@ def average(report: Report) -> list[str]:
     for cells in report.by_row.values():
         run = next(iter(cells.values())).runs[0]
         by_training[run.settings.get("trained_on.name")].append(cells)
-    groups = by_training.values()
-    return [
-        points(fmean(fmean(cells[column].mean for cells in group) for group in groups))
-        if all(column in cells for cells in report.by_row.values())
-        else NONE
-        for column in report.heads
-    ]
+    means_of_columns = []
+    for column in report.heads:
+        if all(column in cells for cells in report.by_row.values()):
+            of_models = [_mean(corpora, column) for corpora in by_training.values()]
+            means_of_columns.append(points(fmean(of_models)))
+        else:
+            means_of_columns.append(NONE)
+    return means_of_columns
+
+
+def _mean(rows: Sequence[Mapping[Key, Cell]], column: Key) -> float:
+    """Return the mean of a column over rows, a fraction of 1."""
+    return fmean(cells[column].mean for cells in rows)
 
 
 def tested(comparison: Comparison) -> list[str]:
     """Return the figures of a comparison for the columns of TESTED."""
-    test, difference = comparison.test, points(comparison.difference, signed=True)
+    difference = points(comparison.difference, signed=True)
+    test = comparison.test
     if test is None:
-        return [difference, *[""] * 4]
+        return [difference, "", "", "", ""]
     interval = " to ".join(points(end, signed=True) for end in test.interval)
-    holm = p_value(comparison.p_holm) + "*" * comparison.is_significant
-    corrected = PRELIMINARY if test.p is not None and test.is_preliminary else holm
+    corrected = p_value(comparison.p_holm)
+    if test.p is not None and test.is_preliminary:
+        corrected = PRELIMINARY
+    elif comparison.is_significant:
+        corrected += "*"
     return [difference, interval, p_value(test.p), corrected, points(test.detectable)]
 
 
 def depth(report: Report) -> Grid:
     """Return a table of the layers that may be the best of each row."""
-    labels, by_row, rows = labels_of(report), depths(report), []
+    labels = labels_of(report)
+    by_row = depths(report)
+    rows = []
     for row, ours in by_row.items():
-        below = [other for other, theirs in by_row.items() if theirs.is_below(ours)]
-        deeper = "; ".join(", ".join(labels.rows[other]) for other in below)
-        candidates = listed(map(str, ours.candidates))
-        rows.append([*labels.rows[row], str(ours.highest), candidates, deeper])
-    heads = [*labels.heads, "layer with the highest mean", "may be the best", "deeper than"]
+        rows_below = []
+        for other, theirs in by_row.items():
+            if theirs.is_below(ours):
+                rows_below.append(", ".join(labels.rows[other]))
+        candidates = listed(str(layer) for layer in ours.candidates)
+        texts = [str(ours.highest), candidates, "; ".join(rows_below)]
+        rows.append(labels.rows[row] + texts)
+    heads = labels.heads + OF_DEPTH
     what = headed(report, f"which layers may be the best on {report.split}")
-    some = any(row[-1] for row in rows)
-    caption = f"{ABOUT_DEPTH} {ABOUT_DEEPER}" if some else ABOUT_DEPTH
-    grid = Grid(what, heads, rows, len(labels.heads), caption)
-    return grid if some else without(grid, {len(heads) - 1})
+    grid = Grid(what, heads, rows, len(labels.heads), f"{ABOUT_DEPTH} {ABOUT_DEEPER}")
+    if any(row[-1] for row in rows):
+        return grid
+    return without(grid._replace(caption=ABOUT_DEPTH), {len(heads) - 1})
 
 
 def tuning(report: Report) -> Grid:
     """Return a table of what each side has drawn and chosen, and its tuning curve."""
-    labels, by_row = labels_of(report), sides(report)
-    columns = [head for head in report.heads if any(head in tuned for tuned in by_row.values())]
-    rows, said = [], [ABOUT_TUNING.format(labels.base)]
+    labels = labels_of(report)
+    by_row = sides(report)
+    tuned_columns = {column for tuned in by_row.values() for column in tuned}
+    columns = [column for column in report.heads if column in tuned_columns]
+    rows = []
+    sentences = [ABOUT_TUNING.format(labels.base)]
     for row, tuned in by_row.items():
-        most = max(len(side.draws) for side in tuned.values())
-        texts = {column: lines(side, most) for column, side in tuned.items()}
-        for what in dict.fromkeys(what for each in texts.values() for what in each):
-            cells = (texts.get(column, {}).get(what, "") for column in columns)
-            rows.append([*labels.rows[row], what, *cells])
+        for line in _tuning_lines(tuned, columns):
+            rows.append(labels.rows[row] + line)
         base = tuned[report.baseline or ()]
         for column, side in tuned.items():
             if side is not base:
-                names = ", ".join([*labels.rows[row], labels.columns[column]])
-                said.append(f"{names} against {labels.base}: {verdict(side.curve, base.curve)}.")
-    heads = [*labels.heads, "", *(labels.columns[column] for column in columns)]
-    return Grid(headed(report, "tuning"), heads, rows, len(labels.heads) + 1, " ".join(said))
+                side_name = ", ".join(labels.rows[row] + [labels.columns[column]])
+                outcome = verdict(side.curve, base.curve)
+                sentences.append(f"{side_name} against {labels.base}: {outcome}.")
+    heads = labels.heads + [""] + [labels.columns[column] for column in columns]
+    left = len(labels.heads) + 1
+    return Grid(headed(report, "tuning"), heads, rows, left, " ".join(sentences))
+
+
+def _tuning_lines(tuned: Mapping[Key, Side], columns: Sequence[Key]) -> list[list[str]]:
+    """Return a row's lines of the table of tuning: what each tells, and then the text of each
+    column, "" for a column that has nothing of the kind.
+    """
+    most = max(len(side.draws) for side in tuned.values())
+    by_kind: dict[str, dict[Key, str]] = defaultdict(dict)  # "draws" and so on -> texts by column
+    for column, side in tuned.items():
+        for kind, told in lines(side, most).items():
+            by_kind[kind][column] = told
+    table = []
+    for kind, texts in by_kind.items():
+        table.append([kind] + [texts.get(column, "") for column in columns])
+    return table
 
 
 def paper(report: Report) -> Grid:
     """Return a table of our scores and the paper's, for the settings that the paper reports."""
-    cells = [cell for cell in report.cells if cell.published is not None]
-    return by_cell(
-        report,
-        [(cell, _published(report, cell)) for cell in cells],
-        ["here", "paper", f"{ERRORS} here", f"{ERRORS} in the paper", "the paper's corpus"],
-        title(report, f"beside {listed(dict.fromkeys(source(cell.runs[0]) for cell in cells))}"),
-        "Percent; the paper's scores are as published: its corpus is named where these runs have "
-        "another, or less of it, and its biLM is adapted to the task's text in all tasks but "
-        "coreference and SRL. "
-        + " ".join([*[ABOUT_ERRORS] * bool(comparisons_of([report])), labels_of(report).each]),
-    )
+    rows = []
+    sources: dict[str, None] = {}  # an ordered set
+    for cell in report.cells:
+        if cell.published is not None:
+            rows.append((cell, _published(report, cell)))
+            sources[source(cell.runs[0])] = None
+    heads = ["here", "paper", f"{ERRORS} here", f"{ERRORS} in the paper", "the paper's corpus"]
+    sentences = [ABOUT_PAPER]
+    if comparisons_of([report]):
+        sentences.append(ABOUT_ERRORS)
+    sentences.append(labels_of(report).each)
+    what = title(report, f"beside {listed(sources)}")
+    return by_cell(report, rows, heads, what, " ".join(sentences))
 
 
 def _published(report: Report, cell: Cell) -> list[str]:
     """Return a cell's figures for `paper`."""
     ours = theirs = None
-    if cell.comparison and (base := report.base(cell.row)):
+    base = report.base(cell.row)
+    if cell.comparison and base:
         ours = cell.comparison.error_reduction
         if base.published is not None and cell.published is not None:
             theirs = (cell.published - base.published) / (1 - base.published)
-    figures = map(points, (cell.published, ours, theirs))
-    return [score(cell), *figures, paper_corpus(cell.runs[0])]
+    percents = [points(cell.published), points(ours), points(theirs)]
+    return [score(cell), *percents, paper_corpus(cell.runs[0])]
 
 
 def score(cell: Cell) -> str:
@@ -358,6 +497,10 @@ def p_value(p: float | None) -> str:
     >>> p_value(0.049), p_value(0.04996), p_value(0.0001)
     ('0.049', '<0.050', '<0.001')
     """
-    if p is None or p < 0.001:
-        return "" if p is None else "<0.001"
-    return f"<{LEVEL:.3f}" if p < LEVEL <= round(p, 3) else f"{p:.3f}"
+    if p is None:
+        return ""
+    if p < 0.001:
+        return "<0.001"
+    if p < LEVEL <= round(p, 3):
+        return f"<{LEVEL:.3f}"
+    return f"{p:.3f}"

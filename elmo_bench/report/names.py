@@ -59,22 +59,27 @@ def value(key: str, setting: Hashable) -> str:
     >>> value("elmo.mix", "top"), value("elmo.mix", (0, 1)), value("elmo.at", ("input",))
     ('top layer', 'layers 0 and 1', 'the input')
     """
-    if shown := _setting(key).words.get(text(setting)):
-        return shown
+    word = _setting(key).words.get(text(setting))
+    if word:
+        return word
     if setting == NOTHING:
         return NONE
     items = setting if isinstance(setting, tuple) else (setting,)
     if key == "elmo.mix" and all(map(is_number, items)):
-        return f"layer{'s' * (len(items) > 1)} {listed(map(text, items))}"
+        layers = listed(map(text, items))
+        return f"layers {layers}" if len(items) > 1 else f"layer {layers}"
     if key == "elmo.at":
-        return f"{'the ' * (len(items) == 1)}{listed(map(text, items))}"
+        places = listed(map(text, items))
+        return f"the {places}" if len(items) == 1 else places
     if is_number(setting) and key == "fraction":
         return f"{100 * setting:.10g} %"
     if is_number(setting) and not 0 < abs(setting) < 1e-6:
         return f"{Decimal(repr(setting)).normalize():f}"
     if key == "vocab.vectors":
         return listed(PurePath(text(item)).name for item in items)
-    return text(setting).rpartition(".")[2] if key.endswith("._target_") else text(setting)
+    if key.endswith("._target_"):
+        return text(setting).rpartition(".")[2]
+    return text(setting)
 
 
 def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, str] = {}) -> str:
@@ -88,16 +93,19 @@ def name(keys: Sequence[str], values: Sequence[Hashable], titles: Mapping[str, s
     >>> name(["encoder.name", "elmo.mix"], ["none", "-"])
     'no encoder'
     """
-    setting = dict(zip(keys, values, strict=True))
-    is_baseline = "none" in (setting.get("encoder.name"), setting.get("elmo.mix"))
+    settings = dict(zip(keys, values, strict=True))
+    is_baseline = "none" in (settings.get("encoder.name"), settings.get("elmo.mix"))
     phrases: dict[str, None] = {}  # an ordered set
-    for key, one in setting.items():
+    for key, setting in settings.items():
         if is_baseline and key.startswith(("encoder.", "finetune.", "elmo.")):
             phrases[BASELINE] = None
-        elif one != NOTHING and text(one) not in _setting(key).silent:
-            title = titles.get(text(one)) if key == "task.name" else None
-            phrases[title or _phrase(key, one)] = None
-    return ", ".join([*phrases] or [_phrase(key, one) for key, one in setting.items()][:1])
+        elif setting != NOTHING and text(setting) not in _setting(key).silent:
+            title = titles.get(text(setting)) if key == "task.name" else None
+            phrases[title or _phrase(key, setting)] = None
+    if phrases or not settings:
+        return ", ".join(phrases)
+    key, setting = next(iter(settings.items()))
+    return _phrase(key, setting)
 
 
 def _phrase(key: str, setting: Hashable) -> str:
@@ -112,15 +120,19 @@ def names(
 ) -> dict[Key, str]:
     """Return names for settings of the same keys, as they are written where two would be the same.
 
-    >>> [*names(["elmo.mix"], [("top",), ((0,),), (0,)]).values()]
+    >>> list(names(["elmo.mix"], [("top",), ((0,),), (0,)]).values())
     ['top layer', 'elmo.mix=[0]', 'elmo.mix=0']
     """
     phrases = {values: name(keys, values, titles) for values in settings}
     counts = Counter(phrases.values())
-    for values in (values for values, phrase in phrases.items() if counts[phrase] > 1):
-        written = (f"{key}={text(one)}" for key, one in zip(keys, values, strict=True))
-        phrases[values] = " ".join(written)
-    return phrases
+    by_setting: dict[Key, str] = {}
+    for values, phrase in phrases.items():
+        if counts[phrase] > 1:
+            pairs = zip(keys, values, strict=True)
+            by_setting[values] = " ".join(f"{key}={text(setting)}" for key, setting in pairs)
+        else:
+            by_setting[values] = phrase
+    return by_setting
 
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:
@@ -129,14 +141,18 @@ def task_titles(runs: Iterable[Run]) -> dict[str, str]:
     for run in runs:
         task = run.config["task"]
         titles[task["name"]].add(str(task.get("title") or task["name"]))
-    return {name: min(of_name) if len(of_name) == 1 else name for name, of_name in titles.items()}
+    by_name: dict[str, str] = {}
+    for task_name, of_name in titles.items():
+        by_name[task_name] = of_name.pop() if len(of_name) == 1 else task_name
+    return by_name
 
 
 def corpus_title(run: Run, titles: Mapping[str, str]) -> str:
     """Return the title of a run's task with its corpus, as a heading has it: "Parsing (en_ewt)";
     `titles` are those of tasks.
     """
-    title, corpus = heading(titles[run.task], run.task), run.settings.get("data.name")
+    title = heading(titles[run.task], run.task)
+    corpus = run.settings.get("data.name")
     return f"{title} ({corpus})" if corpus else title
 
 
@@ -168,5 +184,7 @@ def points(value: float | None, *, signed: bool = False) -> str:
     """
     if value is None:
         return ""
-    digits = f"{100 * value:{'+' if signed else ''}z.2f}"
-    return ("0.00" if digits == "+0.00" and value <= 0 else digits).replace("-", "−")
+    digits = f"{100 * value:+z.2f}" if signed else f"{100 * value:z.2f}"
+    if digits == "+0.00" and value <= 0:
+        digits = "0.00"
+    return digits.replace("-", "−")

@@ -14,11 +14,13 @@ from .writers import Grid, Terminal
 def print_result(run: Run) -> None:
     """Print the test scores (dev scores if there are none), the mix weights and the time."""
     split = "test" if any(key.startswith("test/") for key in run.metrics) else "dev"
-    data, encoder = (run.config[group]["name"] for group in ("data", "encoder"))
-    system = f"{run.task} on {data}, encoder={encoder}, seed {run.seed}"
+    corpus = run.config["data"]["name"]
+    encoder = run.config["encoder"]["name"]
+    system = f"{run.task} on {corpus}, encoder={encoder}, seed {run.seed}"
     print_metrics(run.metrics, split, f"{system}: {split}")
-    if mix := flat_mix(run.mix):
-        weights = (f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in mix.items())
+    mix = flat_mix(run.mix)
+    if mix:
+        weights = [f"{name.removeprefix('elmo/')} {value:.3f}" for name, value in mix.items()]
         print_line(f"mix: {'   '.join(weights)}")
     print_line(
         f"{counted_noun(run.epochs, 'epoch')} in {duration(run.seconds['training'])} of "
@@ -43,9 +45,14 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
             groups[group][kind] = f"{100 * value:.2f}"
     # The groups with the most figures define the order of columns, since others may lack some.
     by_size = sorted(groups.values(), key=len, reverse=True)
-    kinds = [*dict.fromkeys(kind for figures in by_size for kind in figures)]
-    is_within = {group: any(group.startswith(f"{each}/") for each in groups) for group in groups}
-    names = sorted((each for each in groups if not is_within[each]), key=lambda x: (x == "", x))
-    rows = [[name or "all", *(groups[name].get(kind, "") for kind in kinds)] for name in names]
+    kinds = list(dict.fromkeys(kind for figures in by_size for kind in figures))
+    names = []
+    for group in groups:
+        if not any(group.startswith(f"{other}/") for other in groups):
+            names.append(group)
+    names.sort(key=lambda group: (group == "", group))  # the one for all last
+    rows = []
+    for group in names:
+        rows.append([group or "all"] + [groups[group].get(kind, "") for kind in kinds])
     print_line("")
     Console(emoji=False).print(Terminal(Grid(f"{title}, in percent", ["", *kinds], rows, 1)))

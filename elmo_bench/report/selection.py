@@ -37,35 +37,65 @@ def select(
     if split or not _is_search(runs) or not any(is_measured(run, "dev") for run in runs):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]
     on_dev = report(runs, rows, columns, split="dev", title=title, **options)
-    alternatives = _alternatives(on_dev)
-    candidates = [cell for cells in alternatives for cell in cells]
-    best = [max(_with_most_runs(cells), key=lambda cell: cell.mean) for cells in alternatives]
-    chosen = [*(cell for cell in on_dev.cells if cell not in candidates), *best]
-    keys = [*on_dev.keys, "data.name"]  # job=evaluate may score on another corpus
-    settings = {values(cell.runs[0], keys) for cell in chosen}
-    runs = [run for run in runs if values(run, keys) in settings]
-    measured = [run for run in runs if is_measured(run, "test")]
     reports = [replace(on_dev, title=titled(title, "compared on dev"))]
-    if measured and alternatives:
-        has_baseline = on_dev.baseline in {values(run, on_dev.columns) for run in measured}
-        options["baseline"] = on_dev.baseline if has_baseline else None
-        on_test = report(runs, on_dev.rows, on_dev.columns, split="test", title=title, **options)
-        # The report on dev includes these runs and already has the note on different code.
-        notes = [note for note in on_test.notes if not note.startswith(MIXED)]
-        notes = [*_with_fewer_runs(on_dev, alternatives), *_not_chosen(on_dev, best), *notes]
-        title = titled(title, "on test, the baseline and the best other setting on dev")
-        among = max(len(_with_most_runs(cells)) for cells in alternatives)
-        reports.append(replace(on_test, title=title, chosen_among=among, notes=notes))
+    alternatives = _alternatives(on_dev)
+    best = [max(_with_most_runs(cells), key=lambda cell: cell.mean) for cells in alternatives]
+    selected = _selected(runs, on_dev, alternatives, best)
+    measured = [run for run in selected if is_measured(run, "test")]
+    if not measured or not alternatives:
+        return reports
+    has_baseline = on_dev.baseline in {values(run, on_dev.columns) for run in measured}
+    options["baseline"] = on_dev.baseline if has_baseline else None
+    on_test = report(selected, on_dev.rows, on_dev.columns, split="test", title=title, **options)
+    notes = _with_fewer_runs(on_dev, alternatives) + _not_chosen(on_dev, best)
+    # The report on dev includes these runs and already has the note on different code.
+    notes += [note for note in on_test.notes if not note.startswith(MIXED)]
+    title_on_test = titled(title, "on test, the baseline and the best other setting on dev")
+    among = max(len(_with_most_runs(cells)) for cells in alternatives)
+    reports.append(replace(on_test, title=title_on_test, chosen_among=among, notes=notes))
     return reports
 
 
+def _selected(
+    runs: Sequence[Run],
+    on_dev: Report,
+    alternatives: Sequence[Sequence[Cell]],
+    best: Sequence[Cell],
+) -> list[Run]:
+    """Return the runs with the settings of the best cells and of all cells that are no alternative,
+    such as the baseline.
+    """
+    candidates = [cell for cells in alternatives for cell in cells]
+    keys = [*on_dev.keys, "data.name"]  # job=evaluate may score on another corpus
+    settings = set()
+    for cell in on_dev.cells:
+        if cell in best or cell not in candidates:
+            settings.add(values(cell.runs[0], keys))
+    return [run for run in runs if values(run, keys) in settings]
+
+
 def _is_search(runs: Sequence[Run]) -> bool:
-    """Whether settings of ELMo differ between runs, without the baseline's, that are else equal."""
+    """Whether settings of ELMo differ between runs, without the baseline's, that are else equal.
+
+    >>> from pathlib import Path
+    >>> task, mini = {"name": "ner"}, {"name": "mini"}
+    >>> def a_run(corpus, mix):
+    ...     config = {"task": task, "encoder": mini, "data": {"name": corpus}, "elmo": {"mix": mix}}
+    ...     return Run(Path(), config)
+    >>> _is_search([a_run("conll", "all"), a_run("conll", "top")])
+    True
+    >>> _is_search([a_run("conll", "all"), a_run("wnut", "top")])
+    False
+    """
     keys = distinguishing(runs, ())
-    others = [key for key in keys if not key.startswith(ELMO)]
-    with_layers = [run for run in runs if not run.is_baseline]
-    all_settings = {(values(run, others), values(run, keys)) for run in with_layers}
-    return len(all_settings) > len({of_others for of_others, _ in all_settings})
+    other_keys = [key for key in keys if not key.startswith(ELMO)]
+    settings: set[Key] = set()
+    other_settings: set[Key] = set()
+    for run in runs:
+        if not run.is_baseline:
+            settings.add(values(run, keys))
+            other_settings.add(values(run, other_keys))
+    return len(settings) > len(other_settings)
 
 
 def _alternatives(report: Report) -> list[list[Cell]]:
@@ -74,8 +104,9 @@ def _alternatives(report: Report) -> list[list[Cell]]:
     for cell in report.cells:
         if cell.column != report.baseline and not cell.runs[0].is_baseline:
             settings = zip(report.keys, cell.key, strict=True)
-            groups[*(value for key, value in settings if not key.startswith(ELMO))].append(cell)
-    return [*groups.values()]
+            others = tuple(value for key, value in settings if not key.startswith(ELMO))
+            groups[others].append(cell)
+    return list(groups.values())
 
 
 def _with_most_runs(cells: Sequence[Cell]) -> list[Cell]:
@@ -89,22 +120,23 @@ def _with_fewer_runs(report: Report, alternatives: Sequence[Sequence[Cell]]) -> 
     notes = []
     for cells in alternatives:
         most = max(len(cell.runs) for cell in cells)
-        for cell in (cell for cell in cells if len(cell.runs) < most):
-            setting, count = (
-                name(report.keys, cell.key, titles),
-                counted_noun(len(cell.runs), "run"),
-            )
-            notes.append(f"{setting}: {count}, but others have {most}, so dev cannot choose it")
+        for cell in cells:
+            if len(cell.runs) < most:
+                setting = name(report.keys, cell.key, titles)
+                count = counted_noun(len(cell.runs), "run")
+                notes.append(f"{setting}: {count}, but others have {most}, so dev cannot choose it")
     return notes
 
 
 def _not_chosen(report: Report, chosen: Sequence[Cell]) -> list[str]:
     """Return notes on baselines that are better on dev than what was chosen."""
     titles = task_titles(report.runs)
-    bases = [(cell, report.base(cell.row)) for cell in chosen]
-    return [
-        f"{name(report.keys, cell.key, titles)} is not what dev would choose: the baseline is "
-        f"better on it ({100 * base.mean:.2f} against {100 * cell.mean:.2f})"
-        for cell, base in bases
-        if base and base.mean > cell.mean
-    ]
+    notes = []
+    for cell in chosen:
+        base = report.base(cell.row)
+        if base and base.mean > cell.mean:
+            notes.append(
+                f"{name(report.keys, cell.key, titles)} is not what dev would choose: the baseline "
+                f"is better on it ({100 * base.mean:.2f} against {100 * cell.mean:.2f})"
+            )
+    return notes

@@ -3,7 +3,7 @@
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from elmo_bench.runs import (
     NOTHING,
     WITHIN,
     Key,
+    Overlap,
     Run,
     below,
     check_files,
@@ -44,6 +45,7 @@ from .comparison import (
 from .names import is_number, name, task_titles
 from .published import published
 
+Order = list[tuple[int, float, str]]  # what `order` sorts by, for each value of a key
 RANKS: dict[Hashable, int] = {NOTHING: 0, "none": 1, "top": 3, "all": 5}  # numbers 2, others 4
 NO_BASELINE = "no baseline run in this row; move the keys that differ from `rows` to `columns`"
 APART = "the texts of an example are read apart, and by others in one sequence"
@@ -83,7 +85,7 @@ class Cell:
     @property
     def key(self) -> Key:
         """The values of the report's keys."""
-        return (*self.row, *self.column)
+        return self.row + self.column
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +106,7 @@ class Report:
     @property
     def keys(self) -> list[str]:
         """The config keys of rows and columns."""
-        return [*self.rows, *self.columns]
+        return self.rows + self.columns
 
     @property
     def runs(self) -> list[Run]:
@@ -123,17 +125,15 @@ class Report:
         effect on the baseline, or by `none` as encoder or mix.
         """
 
-        def serves(base: Cell) -> bool:
-            return all(
-                theirs in (ours, NOTHING) or (theirs == "none" and key in (ENCODER, MIX))
-                for key, theirs, ours in zip(self.rows, base.row, row, strict=True)
-            )
-
         def distance(base: Cell) -> int:
-            return sum(theirs != ours for theirs, ours in zip(base.row, row, strict=True))
+            pairs = zip(base.row, row, strict=True)
+            return len([theirs for theirs, ours in pairs if theirs != ours])
 
-        bases = (cell for cell in self.cells if cell.column == self.baseline)
-        return min(filter(serves, bases), key=distance, default=None)
+        bases = []
+        for cell in self.cells:
+            if cell.column == self.baseline and _lends(self.rows, cell.row, row):
+                bases.append(cell)
+        return min(bases, key=distance, default=None)
 
     @cached_property
     def by_row(self) -> dict[Key, dict[Key, Cell]]:
@@ -145,7 +145,8 @@ class Report:
             rows[cell.row][cell.column] = cell
         lending = set()
         for row, cells in rows.items():
-            if (base := self.base(row)) and base.row != row:
+            base = self.base(row)
+            if base and base.row != row:
                 cells[base.column] = base
                 lending.add(base.row)
         return {row: cells for row, cells in rows.items() if len(cells) > 1 or row not in lending}
@@ -154,12 +155,32 @@ class Report:
         """Whether a cell's mean is the highest of its task in a row, if not all are; by default in
         any row that has it, of which a baseline may have several.
         """
-        rows = self.by_row.values() if row is None else [self.by_row.get(row, {})]
-        for cells in ([*cells.values()] for cells in rows):
-            means = [each.mean for each in cells if each.runs[0].task == cell.runs[0].task]
-            if any(each is cell for each in cells) and cell.mean == max(means) > min(means):
-                return True
+        rows = list(self.by_row.values()) if row is None else [self.by_row.get(row, {})]
+        return any(_is_highest(cell, cells.values()) for cells in rows)
+
+
+def _lends(keys: Sequence[str], base: Key, row: Key) -> bool:
+    """Whether a baseline in the row `base` applies to another row, by the values of the row keys.
+
+    >>> _lends(["data.name", "elmo.l2"], ("conll", "-"), ("conll", 0.1))
+    True
+    >>> _lends(["data.name", "elmo.l2"], ("conll", 0), ("conll", 0.1))
+    False
+    """
+    for key, theirs, ours in zip(keys, base, row, strict=True):
+        is_none = theirs == "none" and key in (ENCODER, MIX)
+        if theirs not in (ours, NOTHING) and not is_none:
+            return False
+    return True
+
+
+def _is_highest(cell: Cell, cells: Collection[Cell]) -> bool:
+    """Whether a cell is among these and has the highest mean of its task, if not all have it."""
+    if not any(each is cell for each in cells):
         return False
+    task = cell.runs[0].task
+    means = [each.mean for each in cells if each.runs[0].task == task]
+    return cell.mean == max(means) > min(means)
 
 
 def report(
@@ -183,34 +204,66 @@ def report(
     runs of a cell that differ in more than their seed, and for a score that its counts do not
     give.
     """
+    measured = _measured(runs, split)
+    row_keys, column_keys = _keys(measured, rows, columns)
+    _check_choices(measured, row_keys + column_keys)
+    groups = grouped(measured, row_keys, column_keys)
+    base_column = None
+    if baseline is not None:
+        base_column = _column(baseline, {column for _, column in groups}, column_keys)
+
+    def position(place: tuple[Key, Key]) -> tuple[Order, bool, Order]:
+        row, column = place
+        return order(row), column != base_column, order(column)
+
+    untested_cells = []
+    for row, column in sorted(groups, key=position):
+        untested_cells.append(_cell(row, column, groups[row, column], metric, split, paper))
+    untested = Report(row_keys, column_keys, metric, split, base_column, untested_cells, [], title)
+    cells, notes = _compared(untested)
+    missing = len(runs) - len(measured)
+    if missing:
+        notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {split}")
+    notes += _remarks(untested)
+    return corrected([replace(untested, cells=cells, notes=notes)])[0]
+
+
+def _measured(runs: Sequence[Run], split: str) -> list[Run]:
+    """Return the runs that have scores on a split; raises ValueError if none has."""
     one_of("split", split, SPLITS)
     measured = [run for run in runs if is_measured(run, split)]
-    if not measured:
-        other = "; split=dev reports dev" if split == "test" else "; job=evaluate does so"
-        raise ValueError(f"split={split}: none of {len(runs)} runs was evaluated on it{other}")
-    rows, columns = _keys(measured, rows, columns)
-    _check_choices(measured, [*rows, *columns])
-    groups = grouped(measured, rows, columns)
-    if baseline is not None:
-        baseline = _column(baseline, {column for _, column in groups}, columns)
-    places = sorted(groups, key=lambda at: (order(at[0]), at[1] != baseline, order(at[1])))
-    cells = [_cell(*place, groups[place], metric, split, paper) for place in places]
-    whole = Report(rows, columns, metric, split, baseline, cells, [], title)
-    cells, notes = _compared(whole)
-    if missing := len(runs) - len(measured):
-        notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {split}")
-    if len({(run.commit or "", *sorted(run.versions.items())) for run in whole.runs}) > 1:
-        notes.append(f"{MIXED}: {software(whole.runs)}")
-    notes += [*_unlike(whole), *_overlaps(whole)]
-    return corrected([replace(whole, cells=cells, notes=notes)])[0]
+    if measured:
+        return measured
+    if split == "test":
+        raise ValueError(
+            f"split=test: none of {len(runs)} runs was evaluated on it; split=dev reports dev"
+        )
+    raise ValueError(
+        f"split={split}: none of {len(runs)} runs was evaluated on it; job=evaluate does so"
+    )
+
+
+def is_measured(run: Run, split: str) -> bool:
+    """Whether a run has scores on a split."""
+    return any(key.startswith(f"{split}/") for key in run.metrics)
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    """Yield notes on the runs: different code, further settings that differ, overlaps."""
+    code = {(run.commit or "", tuple(sorted(run.versions.items()))) for run in report.runs}
+    if len(code) > 1:
+        yield f"{MIXED}: {software(report.runs)}"
+    yield from _unlike(report)
+    yield from _overlaps(report)
 
 
 def _unlike(report: Report) -> Iterator[str]:
     """Yield notes on what differs within a row beside the keys of the columns."""
     named = [re.sub(r"\.(name|_target_)$", "", key) for key in report.columns]
     parts = [key for key in report.columns if key in ("task.name", "data.name")]
-    by_row = report.by_row.values()  # with a baseline that another row lends
-    rows = [[run for cell in cells.values() for run in cell.runs] for cells in by_row]
+    rows = []
+    for cells in report.by_row.values():  # with a baseline that another row lends
+        rows.append([run for cell in cells.values() for run in cell.runs])
     yield from unlike(rows, parts, named)
 
 
@@ -219,70 +272,120 @@ def unlike(
 ) -> Iterator[str]:
     """Yield notes: all sides were tuned with as many draws, or runs of a row, with equal values of
     `parts`, differ in settings that neither are below a named key nor follow from it.
+
+    Two runs of a row, which compares encoders:
+
+    >>> from pathlib import Path
+    >>> ner = {"name": "ner"}
+    >>> books = {"task": ner, "encoder": {"name": "books", "dir": "b"}, "rnn": {"dropout": 0.5}}
+    >>> mini = {"task": ner, "encoder": {"name": "mini", "dir": "m"}, "rnn": {"dropout": 0.2}}
+    >>> list(unlike([[Run(Path("a"), books), Run(Path("b"), mini)]], [], ["encoder"]))
+    ['the sides differ in rnn.dropout, too']
     """
     runs = [run for row in rows for run in row]
-    groups = [group for group in READ if any(below(key, (group,)) for key in named)]
-    files = [file for group in groups for file in READ[group]]
-    expected = (*WITHIN, *named, *files)  # to differ
-    keys = {key for run in runs for key in run.acting if not below(key, expected)}
-    budgets = {run.config.get("budget") if run.tune else None for run in runs}
-    if len(budgets) == 1 and None not in budgets:
-        yield f"each side with its own choice of {budgets.pop()} draws"
+    expected = _expected_to_differ(named)
+    keys = set()
+    for run in runs:
+        keys.update(key for key in run.acting if not below(key, expected))
+    budget = _common_budget(runs)
+    if budget is not None:
+        yield f"each side with its own choice of {budget} draws"
         keys -= drawn(runs)
-    with_layers = [[run for run in row if not run.is_baseline] for row in rows]
-    sides = {key: with_layers if below(key, OF_ENCODER) else rows for key in keys}
-    more = [key for key in sorted(keys) if any(varies(row, parts, key) for row in sides[key])]
-    named_files = {f"{INPUTS}{FILES[key]}" for key in more if key in FILES}
-    shown = [key for key in more if key not in named_files and not key.endswith(HYDRAS)]
+    rows_with_layers = []
+    for row in rows:
+        rows_with_layers.append([run for run in row if not run.is_baseline])
+    differing = []
+    for key in sorted(keys):
+        concerned = rows_with_layers if below(key, OF_ENCODER) else rows
+        if any(varies(row, parts, key) for row in concerned):
+            differing.append(key)
+    shown = _without_repetition(differing)
+    if len(shown) > MOST:
+        num_more = len(shown) - MOST
+        del shown[MOST:]
+        shown.append(f"{num_more} more")
     if shown:
-        shown[MOST:] = [f"{len(shown) - MOST} more"] * (len(shown) > MOST)
         yield f"the sides differ in {listed(shown)}, too"
+
+
+def _expected_to_differ(named: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys that runs may differ in, with all keys below them, if those of the columns
+    are named: these, the files and names that follow from them, and those of WITHIN.
+
+    >>> _expected_to_differ(["vocab.vectors", "elmo.l2"])[len(WITHIN):]
+    ('vocab.vectors', 'elmo.l2', 'inputs.vocab')
+    """
+    expected = list(WITHIN)
+    expected += named
+    for group, following in READ.items():
+        if any(below(key, (group,)) for key in named):
+            expected += following
+    return tuple(expected)
+
+
+def _common_budget(runs: Sequence[Run]) -> int | None:
+    """Return the number of draws that each run was chosen from; None if not all have one number."""
+    budgets = {run.config.get("budget") if run.tune else None for run in runs}
+    return budgets.pop() if len(budgets) == 1 else None
+
+
+def _without_repetition(keys: Sequence[str]) -> list[str]:
+    """Return keys without the hash of a file whose name is among them, and without Hydra's own.
+
+    >>> _without_repetition(["data.files.train", "inputs.data.train", "rnn._partial_"])
+    ['data.files.train']
+    """
+    hashes = {f"{INPUTS}{FILES[key]}" for key in keys if key in FILES}
+    return [key for key in keys if key not in hashes and not key.endswith(HYDRAS)]
 
 
 def _overlaps(report: Report) -> list[str]:
     """Return notes on examples that stand elsewhere, too: of each corpus, those of the run with
     most, since runs may have read a part of it.
     """
-    titles, split = task_titles(report.runs), report.split
+    titles = task_titles(report.runs)
 
-    def number(run: Run) -> int:
-        return sum(counts.get(split, [0])[0] for counts in run.overlap.values())
+    def num_examples(run: Run) -> int:
+        return sum(counts.get(report.split, [0])[0] for counts in run.overlap.values())
 
-    most = {
-        f"{titles[run.task]} ({run.settings.get('data.name', 'a corpus')})": run.overlap
-        for run in sorted(report.runs, key=number)
-    }
-    return [f"{where}: {line}" for where in most for line in overlap_lines(most[where], split)]
-
-
-def is_measured(run: Run, split: str) -> bool:
-    """Whether a run has scores on a split."""
-    return any(key.startswith(f"{split}/") for key in run.metrics)
+    by_corpus: dict[str, Overlap] = {}
+    for run in sorted(report.runs, key=num_examples):  # the last run of a corpus has most
+        corpus = f"{titles[run.task]} ({run.settings.get('data.name', 'a corpus')})"
+        by_corpus[corpus] = run.overlap
+    notes = []
+    for corpus, overlap in by_corpus.items():
+        for line in overlap_lines(overlap, report.split):
+            notes.append(f"{corpus}: {line}")
+    return notes
 
 
 def _keys(
     runs: Sequence[Run], rows: Sequence[str] | None, columns: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return the whole keys; raises ValueError if runs of a cell differ in more than their seed."""
-    columns = full_keys(runs, columns, "columns")
-    if rows is None:
-        task = [key for key in ("task.name",) if key not in columns]
-        rows = [*task, *distinguishing(runs, [*task, *columns])]
-    rows = full_keys(runs, rows, "rows")
-    if hidden := distinguishing(runs, [*rows, *columns]):
+    column_keys = full_keys(runs, columns, "columns")
+    wanted = rows
+    if wanted is None:
+        task = [] if "task.name" in column_keys else ["task.name"]
+        wanted = task + distinguishing(runs, task + column_keys)
+    row_keys = full_keys(runs, wanted, "rows")
+    hidden = distinguishing(runs, row_keys + column_keys)
+    if hidden:
         raise ValueError(
-            f"rows=[{','.join(rows)}] columns=[{','.join(columns)}]: runs of one cell differ in "
-            f"{listed(hidden)}; add it to rows or columns"
+            f"rows=[{','.join(row_keys)}] columns=[{','.join(column_keys)}]: "
+            f"runs of one cell differ in {listed(hidden)}; add it to rows or columns"
         )
-    check_files(runs, [*rows, *columns])
-    return rows, columns
+    check_files(runs, row_keys + column_keys)
+    return row_keys, column_keys
 
 
 def _check_choices(runs: Sequence[Run], keys: Sequence[str]) -> None:
     """Raise ValueError if runs of a cell have the settings of two choices of `sweep=tune`."""
-    choices: dict[Key, dict[Key, Run]] = defaultdict(dict)
-    for run in (run for run in runs if run.tune):
-        choices[values(run, keys)].setdefault(values(run, [*run.tune]), run)
+    choices: dict[Key, dict[Key, Run]] = defaultdict(dict)  # of each cell, a run of each choice
+    for run in runs:
+        if run.tune:
+            choice = values(run, list(run.tune))
+            choices[values(run, keys)].setdefault(choice, run)
     for setting, several in choices.items():
         if len(several) > 1:
             folders = listed(short(run.folder) for run in several.values())
@@ -298,9 +401,10 @@ def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:
     for head in heads:
         if len(asked) == len(head) and all(map(equal, head, asked)):
             return head
+    shown = [" ".join(map(text, head)) for head in heads]
     raise ValueError(
         f"baseline={','.join(map(text, asked))}: no such column; the values of {listed(keys)} in "
-        f"the runs are {', '.join(' '.join(map(text, head)) for head in heads)}"
+        f"the runs are {', '.join(shown)}"
     )
 
 
@@ -310,13 +414,17 @@ def grouped(
     """Group runs by row and column; of runs of a seed (and draw) the first that finished counts, a
     training before its own evaluations, which have neither epochs nor costs.
     """
+
+    def precedence(run: Run) -> tuple[bool, str]:
+        return run.epochs == 0, run.finished
+
     groups: dict[tuple[Key, Key], dict[Key, Run]] = defaultdict(dict)
     for run in runs:
-        by_seed, number = groups[values(run, rows), values(run, columns)], (run.seed, run.trial)
-        by_seed[number] = min(
-            (by_seed.get(number, run), run), key=lambda same: (same.epochs == 0, same.finished)
-        )
-    return {key: [*by_seed.values()] for key, by_seed in groups.items()}
+        by_seed = groups[values(run, rows), values(run, columns)]
+        number = (run.seed, run.trial)
+        if number not in by_seed or precedence(run) < precedence(by_seed[number]):
+            by_seed[number] = run
+    return {place: list(by_seed.values()) for place, by_seed in groups.items()}
 
 
 def _cell(
@@ -324,14 +432,10 @@ def _cell(
 ) -> Cell:
     """Return a cell without its comparison."""
     counts = examples_of(runs[0], metric, split)
-    return Cell(
-        row,
-        column,
-        runs,
-        tuple(figure_of(run, metric, split) for run in runs),
-        size(counts) if counts else "",
-        published(runs[0], metric_of(runs[0], metric), split, paper),
-    )
+    figures = tuple(figure_of(run, metric, split) for run in runs)
+    shown_size = size(counts) if counts else ""
+    theirs = published(runs[0], metric_of(runs[0], metric), split, paper)
+    return Cell(row, column, runs, figures, shown_size, theirs)
 
 
 def _compared(report: Report) -> tuple[list[Cell], list[str]]:
@@ -341,23 +445,27 @@ def _compared(report: Report) -> tuple[list[Cell], list[str]]:
     is_joint = any(run.settings.get("task.joint") for run in report.runs)
     cells = []
     for cell in report.cells:
-        base, run = report.base(cell.row), cell.runs[0]
+        setting = name(report.keys, cell.key, titles)
+        run = cell.runs[0]
         if is_joint and run.settings.get("task.joint") is False and not run.is_baseline:
-            flaws[APART][name(report.keys, cell.key, titles)] = None
+            flaws[APART][setting] = None
+        base = report.base(cell.row)
         if report.baseline is not None and base is None:
             flaws[NO_BASELINE][name(report.rows, cell.row, titles)] = None
-        if base and cell.column != report.baseline:
-            comparison = compared(cell.runs, base.runs, report.metric, report.split)
-            cell = replace(cell, comparison=comparison)
-            if comparison.flaw:
-                why, folder = comparison.flaw
-                shown = name(report.keys, cell.key, titles)
-                flaws[f"no test, since {why}"][f"{shown} ({folder})" if folder else shown] = None
-        cells.append(cell)
+        if base is None or cell.column == report.baseline:
+            cells.append(cell)
+            continue
+        comparison = compared(cell.runs, base.runs, report.metric, report.split)
+        cells.append(replace(cell, comparison=comparison))
+        if comparison.flaw:
+            why, folder = comparison.flaw
+            concerned = f"{setting} ({folder})" if folder else setting
+            flaws[f"no test, since {why}"][concerned] = None
     notes = []
-    for why, about in flaws.items():
-        more = f" and {len(about) - NAMED} more" if len(about) > NAMED else ""
-        notes.append(f"{'; '.join([*about][:NAMED])}{more}: {why}")
+    for why, settings in flaws.items():
+        shown = "; ".join(list(settings)[:NAMED])
+        more = f" and {len(settings) - NAMED} more" if len(settings) > NAMED else ""
+        notes.append(f"{shown}{more}: {why}")
     return cells, sorted(notes)
 
 
@@ -367,32 +475,42 @@ def software(runs: Iterable[Run]) -> str:
     for run in runs:
         for package, version in run.versions.items():
             versions[package].add(version)
-        if commit := run.commit:
-            shown = commit[:10] + " with uncommitted changes" * commit.endswith("+")
-            versions["commit"].add(shown)
+        if run.commit:
+            commit = run.commit[:10]
+            if run.commit.endswith("+"):
+                commit = f"{commit} with uncommitted changes"
+            versions["commit"].add(commit)
     return ", ".join(f"{name} {listed(sorted(each))}" for name, each in versions.items())
 
 
 def corrected(reports: Sequence[Report], correct: Correction | None = None) -> list[Report]:
     """Return the reports with p corrected, by default for all comparisons in them."""
-    correct = correct or families(comparisons_of(reports))
-
-    def of(cell: Cell) -> Cell:
-        return replace(cell, comparison=cell.comparison and correct(cell.comparison))
-
-    return [replace(report, cells=[*map(of, report.cells)]) for report in reports]
+    correction = correct or families(comparisons_of(reports))
+    corrected_reports = []
+    for report in reports:
+        cells = []
+        for cell in report.cells:
+            comparison = cell.comparison and correction(cell.comparison)
+            cells.append(replace(cell, comparison=comparison))
+        corrected_reports.append(replace(report, cells=cells))
+    return corrected_reports
 
 
 def comparisons_of(reports: Iterable[Report]) -> list[Comparison]:
     return [cell.comparison for each in reports for cell in each.cells if cell.comparison]
 
 
-def order(key: Key) -> list[tuple[int, float, str]]:
+def order(key: Key) -> Order:
     """Return the sort key of a setting: no value, the baseline, numbers by size (layers from the
     lowest), the top layer, lists and other words, all layers.
 
     >>> sorted(("all", "top", (0, 1), 2, "none", "books", "-"), key=lambda x: order((x,)))
     ['-', 'none', 2, 'top', (0, 1), 'books', 'all']
     """
-    ranks = ((2, float(v), "") if is_number(v) else (RANKS.get(v, 4), 0.0, text(v)) for v in key)
-    return [*ranks]
+    ranks: Order = []
+    for value in key:
+        if is_number(value):
+            ranks.append((2, float(value), ""))
+        else:
+            ranks.append((RANKS.get(value, 4), 0.0, text(value)))
+    return ranks
