@@ -17,8 +17,12 @@ from elmo_bench.files import atomic
 
 def _columns(trees: str) -> str:
     """Return trees of SST as rows: label and words."""
-    rows = ((tree[1], re.findall(r" ([^ ()]+)\)", tree)) for tree in trees.splitlines())
-    return "".join(f"{label}\t{' '.join(words)}\n" for label, words in rows)
+    rows = []
+    for tree in trees.splitlines():
+        label = tree[1]
+        words = re.findall(r" ([^ ()]+)\)", tree)
+        rows.append(f"{label}\t{' '.join(words)}\n")
+    return "".join(rows)
 
 
 class Format(NamedTuple):
@@ -57,10 +61,11 @@ def files(*, task: str, root: str | Path, size: int, **given: str | None) -> dic
     task without one, a `size` below 1 or above the number of stories, an empty `root`, or a file in
     `given`, since the files are ours.
     """
-    for split in filter(given.get, given):
-        raise ValueError(
-            f"data.files.{split}={given[split]}, but data=sample has its own: choose data=files"
-        )
+    for split, file in given.items():
+        if file:
+            raise ValueError(
+                f"data.files.{split}={file}, but data=sample has its own: choose data=files"
+            )
     one_of("task.name", task, FORMATS)
     form = FORMATS[task]
     if not root:  # else the files would stand in the working folder

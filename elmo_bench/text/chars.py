@@ -18,7 +18,9 @@ from torch import Tensor
 WIDTH = 50
 NUM_CHARACTERS = 262  # 256 bytes, 5 special characters, and 0 for "no token"
 BOUNDARIES = {"<S>": 257, "</S>": 258}
-BEGIN_WORD, END_WORD, PAD = 259, 260, 261
+BEGIN_WORD = 259
+END_WORD = 260
+PAD = 261
 
 
 @lru_cache(maxsize=1 << 17)
@@ -36,7 +38,10 @@ def word_frame(word: str) -> Int[np.ndarray, " C"]:
     if word in BOUNDARIES:
         content = [BOUNDARIES[word]]
     frame = np.full(WIDTH, PAD, dtype=np.int64)
-    frame[: len(content) + 2] = [BEGIN_WORD, *content, END_WORD]
+    end = len(content) + 1
+    frame[0] = BEGIN_WORD
+    frame[1:end] = content
+    frame[end] = END_WORD
     frame.setflags(write=False)
     return frame
 

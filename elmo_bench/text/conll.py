@@ -18,14 +18,18 @@ from elmo_bench.terminal import counted_noun
 from .lines import read_lines
 from .spans import Span, is_tag
 
-COLUMNS, FORM = 10, 1  # of CoNLL-U: how many there are, and which is the word
+COLUMNS = 10  # of CoNLL-U
+FORM = 1  # column of the word in CoNLL-U
 _NEW = re.compile(r"#\s*newdoc\b")
 # A word, a multiword token, which begins at the next word, or an empty node after the last word.
 _ID = re.compile(r"(?P<word>[0-9]{1,9})(?:-(?P<end>[0-9]{1,9})|(?P<node>\.[0-9]+))?")
 
 # Columns of CoNLL-2012; MIN_COLUMNS are those of a sentence without predicates.
 DOCUMENT, PART, NUMBER, WORD, POS, PARSE, LEMMA, FRAME = range(8)
-SPEAKER, NAME, FIRST_PREDICATE, MIN_COLUMNS = 9, 10, 11, 12
+SPEAKER = 9
+NAME = 10
+FIRST_PREDICATE = 11
+MIN_COLUMNS = 12
 _NO_PART = "-1"  # the part in half of OntoNotes 5's documents
 NO_WORD = "[WORD]"  # the word in files that come without text
 
@@ -55,35 +59,53 @@ def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     otherwise spaces do. Raises ValueError, with file and line, for a line of fewer than two
     columns, or of another number than the first line of a token.
     """
-    document, width = 0, _width(path)
+    width = _width(path)
+    document = 0
     block: list[Row] = []
-    for number, line in chain(read_lines(path), [(0, "")]):
-        begins = line.startswith("-DOCSTART-")
-        if begins or not line.strip(" \t"):
+    for number, line in read_lines(path):
+        begins_document = line.startswith("-DOCSTART-")
+        if begins_document or not line.strip(" \t"):
             if block:
                 yield block
-            block, document = [], document + begins
+            block = []
+            if begins_document:
+                document += 1
             continue
         columns = _columns(line)
-        has_tag = is_tag(columns[-1]) or columns[-1] in ("_", "-")
-        is_token = len(columns) == width and (columns[0] != "#" or has_tag)
-        if line.startswith("#") and not block and not is_token:
+        if line.startswith("#") and not block and not _is_token(columns, width):
             continue
-        if not 2 <= len(columns) == width:
-            must = f"the lines before have {width}" if width > 1 else "there must be word and tag"
-            came = counted_noun(len(columns), "column")
-            raise ValueError(f"{path}:{number}: {came}, but {must}: {shown(line)}")
+        if len(columns) < 2 or len(columns) != width:
+            expected = (
+                f"the lines before have {width}" if width > 1 else "there must be word and tag"
+            )
+            raise ValueError(
+                f"{path}:{number}: {counted_noun(len(columns), 'column')}, but {expected}: "
+                f"{shown(line)}"
+            )
         block.append(Row(number, columns, document))
+    if block:
+        yield block
 
 
 def _width(path: str | Path) -> int:
-    """Return the number of columns of a file, by its first line that is surely a token."""
-    lines = (line for _, line in read_lines(path) if line.strip(" \t"))
-    return len(_columns(next((x for x in lines if not x.startswith(("#", "-DOCSTART-"))), "")))
+    """Return the number of columns of a file, by its first line that is surely a token; else 0."""
+    for _, line in read_lines(path):
+        if line.strip(" \t") and not line.startswith(("#", "-DOCSTART-")):
+            return len(_columns(line))
+    return 0
 
 
 def _columns(line: str) -> list[str]:
-    return line.split("\t") if "\t" in line else [*filter(None, line.split(" "))]
+    if "\t" in line:
+        return line.split("\t")
+    return [cell for cell in line.split(" ") if cell]
+
+
+def _is_token(columns: Sequence[str], width: int) -> bool:
+    """Whether a line that begins with # is a token, not a comment."""
+    last = columns[-1]
+    has_tag = is_tag(last) or last in ("_", "-")
+    return len(columns) == width and (columns[0] != "#" or has_tag)
 
 
 class Sentence(NamedTuple):
@@ -105,54 +127,86 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
     turn, or without a form, for a multiword token that overlaps another, ends before it begins or
     beyond its sentence, and for a sentence whose words are all _.
     """
-    sentence, document = Sentence([], []), 0
-    span, last, spanned_at = "", 0, 0  # the last multiword token, its last word, and its line
-    for number, line in chain(read_lines(path), [(0, "")]):
+    sentence = Sentence([], [])
+    multiword: _Multiword | None = None  # the last one of the sentence
+    document = 0
+    for number, line in chain(read_lines(path), [(0, "")]):  # the last sentence ends, too
         if not line.strip(" \t"):
-            if last > len(sentence.rows):
+            if multiword and multiword.last > len(sentence.rows):
                 raise ValueError(
-                    f"{path}:{spanned_at}: the multiword token {span} ends at word {last}, but its "
-                    f"sentence has {counted_noun(len(sentence.rows), 'word')}"
+                    f"{path}:{multiword.line}: the multiword token {multiword.id} ends at word "
+                    f"{multiword.last}, but its sentence has "
+                    f"{counted_noun(len(sentence.rows), 'word')}"
                 )
             if sentence.rows:
                 _check_words(sentence.rows, FORM, path)
                 yield sentence
-            sentence, last = Sentence([], []), 0
+            sentence = Sentence([], [])
+            multiword = None
             continue
         sentence.lines.append(line)
         if line.startswith("#"):
-            document += _NEW.match(line) is not None
+            if _NEW.match(line):
+                document += 1
             continue
-        columns = line.split("\t")
-        if len(columns) != COLUMNS:
-            raise ValueError(
-                f"{path}:{number}: {counted_noun(len(columns), 'column')}, but CoNLL-U has "
-                f"{COLUMNS}, separated by tabs: {line[:60]!r}"
-            )
-        if not columns[FORM].strip():
-            raise ValueError(
-                f"{path}:{number}: the form (column 2) is empty, or only white space: {line[:60]!r}"
-            )
-        parts = _ID.fullmatch(columns[0])
-        expected = str(len(sentence.rows) + (parts is None or not parts["node"]))
-        if parts is None or parts["word"] != expected:
-            raise ValueError(
-                f"{path}:{number}: ID {columns[0]!r}, but {expected} must come next (or a span "
-                "such as 3-4, or an empty node such as 5.1): a line is missing or repeated"
-            )
+        columns = _columns_of_conllu(line, f"{path}:{number}")
+        parts = _id(columns[0], len(sentence.rows), f"{path}:{number}")
         if columns[0] == parts["word"]:
             sentence.rows.append(Row(number, columns, document))
         elif parts["end"]:
-            if int(expected) <= last:
-                raise ValueError(
-                    f"{path}:{number}: the multiword token {columns[0]} overlaps {span} in line "
-                    f"{spanned_at}, but each word belongs to one at most"
-                )
-            if int(parts["end"]) < int(expected):
-                raise ValueError(
-                    f"{path}:{number}: the multiword token {columns[0]} ends before it begins"
-                )
-            span, last, spanned_at = columns[0], int(parts["end"]), number
+            begun = _Multiword(columns[0], int(parts["word"]), int(parts["end"]), number)
+            _check_multiword(begun, multiword, path)
+            multiword = begun
+
+
+def _columns_of_conllu(line: str, source: str) -> list[str]:
+    """Return the columns of a line; raises ValueError if there are not ten, or it has no form."""
+    columns = line.split("\t")
+    if len(columns) != COLUMNS:
+        raise ValueError(
+            f"{source}: {counted_noun(len(columns), 'column')}, but CoNLL-U has "
+            f"{COLUMNS}, separated by tabs: {line[:60]!r}"
+        )
+    if not columns[FORM].strip():
+        raise ValueError(
+            f"{source}: the form (column 2) is empty, or only white space: {line[:60]!r}"
+        )
+    return columns
+
+
+def _id(cell: str, num_words: int, source: str) -> re.Match[str]:
+    """Return the parts of an ID; raises ValueError unless it may come after so many words."""
+    parts = _ID.fullmatch(cell)
+    is_node = parts is not None and parts["node"]
+    expected = str(num_words if is_node else num_words + 1)
+    if parts is None or parts["word"] != expected:
+        raise ValueError(
+            f"{source}: ID {cell!r}, but {expected} must come next (or a span "
+            "such as 3-4, or an empty node such as 5.1): a line is missing or repeated"
+        )
+    return parts
+
+
+class _Multiword(NamedTuple):
+    """A multiword token: its ID, its first and its last word, and its line."""
+
+    id: str
+    first: int
+    last: int
+    line: int
+
+
+def _check_multiword(token: _Multiword, earlier: _Multiword | None, path: str | Path) -> None:
+    """Raise ValueError if a multiword token overlaps an earlier one or ends before it begins."""
+    if earlier and token.first <= earlier.last:
+        raise ValueError(
+            f"{path}:{token.line}: the multiword token {token.id} overlaps {earlier.id} in line "
+            f"{earlier.line}, but each word belongs to one at most"
+        )
+    if token.last < token.first:
+        raise ValueError(
+            f"{path}:{token.line}: the multiword token {token.id} ends before it begins"
+        )
 
 
 def is_conll2012(path: str | Path) -> bool:
@@ -169,6 +223,11 @@ class Document(NamedTuple):
     header: str  # its first line
     sentences: list[list[Row]]
 
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"{self.id} part {self.part}"
+
 
 def read_documents(path: str | Path) -> Iterator[Document]:
     """Yield the documents of a file, plain or .gz.
@@ -179,20 +238,21 @@ def read_documents(path: str | Path) -> Iterator[Document]:
     """
     document: Document | None = None
     sentence: list[Row] = []
-    begun: dict[str, int] = {}
+    lines: dict[str, int] = {}  # in which a document begins, by its name
     for number, line in read_lines(path):
         where = f"{path}:{number}"
         if document is None:
             if line.strip():
                 document = _begin(line, where)
-                name = f"{document.id} part {document.part}"
-                if name in begun:
-                    raise ValueError(f"{where}: {name} occurs twice, first in line {begun[name]}")
-                begun[name] = number
+                if document.name in lines:
+                    raise ValueError(
+                        f"{where}: {document.name} occurs twice, first in line "
+                        f"{lines[document.name]}"
+                    )
+                lines[document.name] = number
         elif line.strip() and not line.startswith("#"):
             sentence.append(Row(number, GAP.split(line.strip(" \t"))))
-            if wrong := _wrong(document, sentence):
-                raise ValueError(f"{where}: {wrong}")
+            _check_row(document, sentence, where)
         else:
             if sentence:
                 _check_parse(sentence, path)
@@ -201,44 +261,58 @@ def read_documents(path: str | Path) -> Iterator[Document]:
                 sentence = []
             if line.startswith("#"):
                 if line.strip() != "#end document":
-                    raise ValueError(f"{where}: {line!r}, but {name} has no #end document yet")
+                    raise ValueError(
+                        f"{where}: {line!r}, but {document.name} has no #end document yet"
+                    )
                 yield document
                 document = None
     if document is not None:
-        raise ValueError(f"{path}:{begun[name]}: {name} has no #end document")
+        raise ValueError(f"{path}:{lines[document.name]}: {document.name} has no #end document")
 
 
 def _begin(line: str, where: str) -> Document:
-    if not (beginning := _BEGIN.fullmatch(line)):
-        form = "'#begin document (ID); part NUMBER'"
-        raise ValueError(f"{where}: {line!r}, but a document must begin with {form}")
+    """Return the document that a line begins, without sentences."""
+    beginning = _BEGIN.fullmatch(line)
+    if not beginning:
+        raise ValueError(
+            f"{where}: {line!r}, but a document must begin with '#begin document (ID); part NUMBER'"
+        )
     return Document(beginning["id"], int(beginning["part"] or 0), line, [])
 
 
-def _wrong(document: Document, sentence: Sequence[Row]) -> str:
-    """Say what is wrong with the last row of a sentence; "" if nothing is."""
-    columns, width = sentence[-1].columns, len(sentence[0].columns)
+def _check_row(document: Document, sentence: Sequence[Row], where: str) -> None:
+    """Raise ValueError if the last row of a sentence contradicts itself or those before."""
+    columns = sentence[-1].columns
+    width = len(sentence[0].columns)
     if len(columns) != width or width < MIN_COLUMNS:
-        line = f"{width}, as line {sentence[0].line}" if width >= MIN_COLUMNS else "12 or more"
-        came = counted_noun(len(columns), "column")
-        return f"{came}, but a row of this sentence must have {line}"
-    came, part = columns[PART], str(document.part)
-    if columns[DOCUMENT] != document.id or came not in (_NO_PART, part, part.zfill(len(came))):
-        came = f"{shown(columns[DOCUMENT])} part {shown(came)}"
-        return f"a row of {came} in {document.id} part {part}"
-    if not all("*" in cell for cell in columns[FIRST_PREDICATE:-1]):
-        return (
-            f"{width} columns, but those from 12 to the last but one must be arguments, with a * "
-            "in each: are these two rows in one line?"
+        wanted = f"{width}, as line {sentence[0].line}" if width >= MIN_COLUMNS else "12 or more"
+        raise ValueError(
+            f"{where}: {counted_noun(len(columns), 'column')}, but a row of this sentence must "
+            f"have {wanted}"
         )
-    if columns[NUMBER] != (number := str(len(sentence) - 1)):
-        return (
-            f"word number {shown(columns[NUMBER])}, but it must be {number}, since each sentence "
-            "counts from 0: a row or an empty line is missing or repeated"
+    part = columns[PART]
+    own_part = str(document.part)
+    is_own_part = part in (_NO_PART, own_part, own_part.zfill(len(part)))
+    if columns[DOCUMENT] != document.id or not is_own_part:
+        raise ValueError(
+            f"{where}: a row of {shown(columns[DOCUMENT])} part {shown(part)} in {document.name}"
+        )
+    if not all("*" in cell for cell in columns[FIRST_PREDICATE:-1]):
+        raise ValueError(
+            f"{where}: {width} columns, but those from 12 to the last but one must be arguments, "
+            "with a * in each: are these two rows in one line?"
+        )
+    number = str(len(sentence) - 1)
+    if columns[NUMBER] != number:
+        raise ValueError(
+            f"{where}: word number {shown(columns[NUMBER])}, but it must be {number}, since each "
+            "sentence counts from 0: a row or an empty line is missing or repeated"
         )
     if columns[WORD] == NO_WORD:
-        return f"word {NO_WORD!r}: this file is a skeleton, to which job=ontonotes adds the words"
-    return ""
+        raise ValueError(
+            f"{where}: word {NO_WORD!r}: this file is a skeleton, to which job=ontonotes adds the "
+            "words"
+        )
 
 
 def _check_words(sentence: Sequence[Row], column: int, path: str | Path) -> None:
@@ -256,7 +330,8 @@ def _check_words(sentence: Sequence[Row], column: int, path: str | Path) -> None
 def _check_parse(sentence: Sequence[Row], path: str | Path) -> None:
     """Raise ValueError unless the brackets of the parse match: a lost last row has some of them."""
     parse = "".join(row.columns[PARSE] for row in sentence)
-    opening, closing = parse.count("("), parse.count(")")
+    opening = parse.count("(")
+    closing = parse.count(")")
     if opening != closing:
         raise ValueError(
             f"{path}:{sentence[-1].line}: the parse (column {PARSE + 1}) of the sentence that "
@@ -271,7 +346,8 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
     cells, unbalanced brackets, and nested spans, which tags cannot represent.
     """
     spans: list[Span] = []
-    label, start = "", 0  # of the span that is open
+    label = ""  # of the span that is open
+    start = 0
     for position, row in enumerate(sentence):
         cell = row.columns[column]
         if cell == "*":  # the most frequent cell by far
@@ -286,7 +362,8 @@ def bracket_spans(sentence: Sequence[Row], column: int, path: str | Path) -> lis
                 f"cell must be (X* or * or *) or (X*), in turn, and {since} in its sentence"
             )
         if brackets["label"]:
-            label, start = brackets["label"], position
+            label = brackets["label"]
+            start = position
         if brackets["end"]:
             spans.append(Span(label, start, position))
             label = ""
@@ -308,5 +385,9 @@ def _with_star(row: Row) -> Row:
     cell = row.columns[NAME]
     if "*" in cell:  # most cells
         return row
-    cell = "*" if cell in ("-", "_") else re.sub(r"\(([^()*]+)\)", r"(\1*)", cell)
-    return row._replace(columns=[*row.columns[:NAME], cell, *row.columns[NAME + 1 :]])
+    columns = list(row.columns)
+    if cell in ("-", "_"):
+        columns[NAME] = "*"
+    else:
+        columns[NAME] = re.sub(r"\(([^()*]+)\)", r"(\1*)", cell)
+    return row._replace(columns=columns)

@@ -18,12 +18,16 @@ def joined(*texts: Sequence[str]) -> tuple[str, ...]:
     >>> [word.strip(chr(0xFDD0)) for word in joined(["It", "rains"], ["Wet"])]
     ['summary', 'It', 'rains', 'break', 'Wet']
     """
-    words = [word for text in texts for word in (BREAK, *text)]
-    return (SUMMARY, *words[1:])
+    words = [SUMMARY]
+    for number, text in enumerate(texts):
+        if number > 0:
+            words.append(BREAK)
+        words.extend(text)
+    return tuple(words)
 
 
 def texts_of(example: Any) -> list[list[str]]:
     """Return the texts of an example, the same read apart or in one sequence: its `texts`, or else
     its sentences.
     """
-    return [*map(list, getattr(example, "texts", example.sentences))]
+    return list(map(list, getattr(example, "texts", example.sentences)))

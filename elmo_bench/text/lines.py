@@ -40,9 +40,10 @@ def decode(line: bytes, source: str, encoding: str = "utf-8") -> str:
     try:
         return line.decode(encoding).removesuffix("\n")
     except UnicodeDecodeError as error:
-        wrong = f"byte {line[error.start]:#04x} is not {encoding.upper()} text"
         advice = f": {NOT_UTF8}" if encoding == "utf-8" else ""
-        raise ValueError(f"{source}: {wrong}{advice}") from error
+        raise ValueError(
+            f"{source}: byte {line[error.start]:#04x} is not {encoding.upper()} text{advice}"
+        ) from error
     except LookupError as error:
         raise ValueError(f"{source}: {error}") from error
 
@@ -58,14 +59,18 @@ def read_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: {not_a_file(path)}")
-    number, size, most = 0, 0, unpacked_limit(path)
+    number = 0
+    size = 0
+    most = unpacked_limit(path)
     with opened(path) as file:
-        for number, line in enumerate(iter(partial(file.readline, LINE_BYTES + 1), b""), 1):
+        next_line = partial(file.readline, LINE_BYTES + 1)
+        for number, line in enumerate(iter(next_line, b""), 1):
             if b"\r" in line:
                 line = _without_return(line, f"{path}:{number}")
             if len(line) > LINE_BYTES:
                 raise ValueError(f"{path}:{number}: a line of more than {LINE_BYTES:,} bytes")
-            if (size := size + len(line)) > most:
+            size += len(line)
+            if size > most:
                 raise ValueError(
                     f"{path}: it expands to more than {most:,} bytes, too many for text: "
                     "decompress it yourself if you trust it"
@@ -108,9 +113,10 @@ def paired(path: Path, predicted: Sequence[T], examples: Sequence[E]) -> list[tu
     Raises ValueError, with the file, if their numbers differ.
     """
     if len(predicted) != len(examples):
-        came = counted_noun(len(predicted), "prediction")
-        wanted = counted_noun(len(examples), "example")
-        raise ValueError(f"{path}: {came}, but the gold file has {wanted}")
+        raise ValueError(
+            f"{path}: {counted_noun(len(predicted), 'prediction')}, but the gold file has "
+            f"{counted_noun(len(examples), 'example')}"
+        )
     return list(zip(predicted, examples, strict=True))
 
 

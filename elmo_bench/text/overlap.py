@@ -14,8 +14,8 @@ WORDS = 13  # of the n-grams by which Brown et al. (2020, appendix C) compare te
 
 def in_training(splits: Splits) -> Counts:
     """Count the examples that have all their sentences in common with one of "train"."""
-    seen = {hash(tuple(map(tuple, each))) for each in splits["train"]}
-    return _counts(splits, lambda example: hash(tuple(map(tuple, example))) in seen)
+    seen = set(map(_hash, splits["train"]))
+    return _counts(splits, lambda example: _hash(example) in seen)
 
 
 def in_text(splits: Splits, text: Iterable[Sequence[str]]) -> tuple[Counts, Counts]:
@@ -23,24 +23,42 @@ def in_text(splits: Splits, text: Iterable[Sequence[str]]) -> tuple[Counts, Coun
     sentence has `WORDS` words in a row that a sentence of the text has. The text is read once, and
     only the examples are in memory.
     """
-    others = [part for split, part in splits.items() if split != "train"]
-    own = {tuple(each) for part in others for example in part for each in example}
-    sentences, grams = {*map(hash, own)}, {gram for each in own for gram in _grams(each)}
-    whole, parts = set[int](), set[int]()
+    own: set[tuple[str, ...]] = set()  # sentences of the examples
+    for split, examples in splits.items():
+        if split != "train":
+            for example in examples:
+                own.update(map(tuple, example))
+    own_hashes = set(map(hash, own))
+    own_grams: set[int] = set()
+    for sentence in own:
+        own_grams.update(_grams(sentence))
+    sentences: set[int] = set()  # of the examples and of the text
+    grams: set[int] = set()
     for sentence in map(tuple, text):
-        whole |= sentences & {hash(sentence)}
-        parts |= grams.intersection(_grams(sentence))
-    return (
-        _counts(splits, lambda example: all(hash(tuple(each)) in whole for each in example)),
-        _counts(
-            splits, lambda example: not parts.isdisjoint(g for s in example for g in _grams(s))
-        ),
-    )
+        if hash(sentence) in own_hashes:
+            sentences.add(hash(sentence))
+        grams |= own_grams.intersection(_grams(sentence))
+
+    def is_whole(example: Sentences) -> bool:
+        return all(hash(tuple(sentence)) in sentences for sentence in example)
+
+    def is_in_part(example: Sentences) -> bool:
+        return any(not grams.isdisjoint(_grams(sentence)) for sentence in example)
+
+    return _counts(splits, is_whole), _counts(splits, is_in_part)
 
 
 def _counts(splits: Splits, stands: Callable[[Sentences], bool]) -> Counts:
-    others = {split: part for split, part in splits.items() if split != "train"}
-    return {split: [sum(map(stands, part)), len(part)] for split, part in others.items()}
+    """Count the examples of which `stands` is true, and all, in each split but "train"."""
+    counts = {}
+    for split, examples in splits.items():
+        if split != "train":
+            counts[split] = [sum(map(stands, examples)), len(examples)]
+    return counts
+
+
+def _hash(sentences: Sentences) -> int:
+    return hash(tuple(map(tuple, sentences)))
 
 
 def _grams(sentence: Sequence[str]) -> Iterator[int]:

@@ -21,11 +21,12 @@ def text_files(pattern: str | Path) -> list[Path]:
     """
     path = Path(pattern).expanduser()
     if path.is_dir():
-        found = find_files(path, "*")  # in linked folders, too
-        paths = [each for each in found if "/." not in f"/{each.relative_to(path)}"]
+        everything = find_files(path, "*")  # in linked folders, too
+        paths = [each for each in everything if "/." not in f"/{each.relative_to(path)}"]
     else:
-        paths = [*(root := Path(path.anchor)).glob(str(path.relative_to(root)))]
-    files = [path] if path.is_file() else sorted(file for file in paths if file.is_file())
+        root = Path(path.anchor)
+        paths = list(root.glob(str(path.relative_to(root))))
+    files = [path] if path.is_file() else sorted(each for each in paths if each.is_file())
     if not files:
         raise FileNotFoundError(
             f"{pattern}: no such file, no files in this folder, or no file matches the pattern"
@@ -79,7 +80,8 @@ def part_sentences(tokens: Sequence[str]) -> Iterator[Sequence[str]]:
         goes_on = not is_last and (tokens[k + 1] in _ENDS or _closes(tokens[k + 1], open_quotes))
         if ended and not goes_on:
             yield tokens[start : k + 1]
-            start, open_quotes = k + 1, set()
+            start = k + 1
+            open_quotes = set()
     if start < len(tokens):
         yield tokens[start:]
 
@@ -102,6 +104,7 @@ def chunks(sentences: Iterable[Sequence[str]], tokens: int) -> Iterator[list[Seq
         count += len(sentence) + 2
         if count >= tokens:
             yield chunk
-            chunk, count = [], 0
+            chunk = []
+            count = 0
     if chunk:
         yield chunk

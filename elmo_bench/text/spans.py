@@ -7,6 +7,7 @@ writes E- and S- for these, and BMES M- for I-.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 _TAG = re.compile(r"O|[BIESLUM]-\S+")
@@ -41,8 +42,10 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     [Span(label='ORG', start=0, end=1), Span(label='ORG', start=2, end=2)]
     """
     spans: list[Span] = []
-    open_label, previous, start = None, "O", 0
-    for position, tag in enumerate([*tags, "O"]):
+    open_label = None
+    start = 0  # of the chunk that is open
+    previous = "O"  # prefix
+    for position, tag in enumerate(chain(tags, ["O"])):
         prefix, _, label = tag.partition("-")
         begins = (
             prefix in ("B", "U", "S") or previous in ("L", "U", "E", "S") or label != open_label
@@ -51,7 +54,8 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
             spans.append(Span(open_label, start, position - 1))
             open_label = None
         if prefix != "O" and open_label is None:
-            open_label, start = label, position
+            open_label = label
+            start = position
         previous = prefix
     return spans
 
@@ -60,7 +64,8 @@ def spans_to_iob2(spans: Sequence[Span], length: int) -> list[str]:
     """Return the IOB2 tags of chunks, which must not overlap."""
     tags = ["O"] * length
     for label, start, end in spans:
-        tags[start : end + 1] = [f"B-{label}"] + [f"I-{label}"] * (end - start)
+        tags[start : end + 1] = [f"I-{label}"] * (end + 1 - start)
+        tags[start] = f"B-{label}"
     return tags
 
 
@@ -90,12 +95,18 @@ def tag_moves(
     """
     first = [tag[0] in "OBU" for tag in labels]
     last = [not bioul or tag[0] in "OLU" for tag in labels]
-    goes_on = [[a[0] in "BI" and b[0] in "IL" and a[1:] == b[1:] for b in labels] for a in labels]
-    moves = [
-        [inside or (may_end and may_begin) for inside, may_begin in zip(row, first, strict=True)]
-        for row, may_end in zip(goes_on, last, strict=True)
-    ]
+    moves = []
+    for before, may_end in zip(labels, last, strict=True):
+        row = []
+        for after, may_begin in zip(labels, first, strict=True):
+            row.append(_goes_on(before, after) or (may_end and may_begin))
+        moves.append(row)
     return moves, first, last
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether a chunk may go on from one tag to the next."""
+    return before[0] in "BI" and after[0] in "IL" and before[1:] == after[1:]
 
 
 def types(labels: Iterable[str]) -> list[str]:
@@ -104,6 +115,8 @@ def types(labels: Iterable[str]) -> list[str]:
     >>> types(["B-PER", "U-PER", "O", "B-ARG0", "I-ARG0"]), types(["neutral"])
     (['ARG0', 'O', 'PER'], ['neutral'])
     """
-    return sorted(
-        {label[2:] if label[:2] in ("B-", "I-", "L-", "U-") else label for label in labels}
-    )
+    names = set()
+    for label in labels:
+        has_prefix = label[:2] in ("B-", "I-", "L-", "U-")
+        names.add(label[2:] if has_prefix else label)
+    return sorted(names)

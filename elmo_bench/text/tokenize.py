@@ -77,7 +77,8 @@ def token_offsets(text: str, *, fine: bool = False) -> list[tuple[int, int]]:
     """
     offsets = []
     for start, end in _treebank().span_tokenize(text.translate(_STRAIGHT)):
-        for piece in _FINE.split(text[start:end]) if fine else [text[start:end]]:
+        token = text[start:end]
+        for piece in _FINE.split(token) if fine else [token]:
             for part in _part_full_stop(piece):
                 offsets.append((start, start + len(part)))
                 start += len(part)

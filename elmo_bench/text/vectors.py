@@ -47,19 +47,24 @@ def read_vectors(
     invalid vector of a wanted word, a line with another number of fields than the first or that is
     not UTF-8, or another number of vectors than a first line "count width" says.
     """
-    path, words, table = Path(path), list[str](), bytearray()
+    path = Path(path)
     if path.name.removesuffix(".gz").endswith(".bin"):
         raise ValueError(
             f"{path}: binary vectors are not read: of fastText use the .vec file; gensim's "
             "load_word2vec_format(FILE, binary=True).save_word2vec_format(TEXT) writes others as "
             "text"
         )
+    words: list[str] = []
+    table = bytearray()
     vectors = _vectors(path, wanted, watch)
-    while some := [*islice(vectors, LINES)]:
-        floats = _floats(some)
+    while True:
+        block = list(islice(vectors, LINES))
+        if not block:
+            break
+        floats = _floats(block)
         if not words:
-            table += bytes(floats.nbytes // len(some))
-        words += [vector.word for vector in some]
+            table += bytes(floats.nbytes // len(block))  # row 0
+        words += [vector.word for vector in block]
         table += floats.tobytes()
     rows = {word: row for row, word in enumerate(words, 1)}
     return rows, np.frombuffer(table or bytearray(4), np.float32).reshape(len(words) + 1, -1)
@@ -70,9 +75,13 @@ def _vectors(
 ) -> Iterator[Vector]:
     """Yield the vectors of a text: all, or those of the wanted words."""
     beginnings = {word.partition(" ")[0].encode("utf-8", "surrogatepass") for word in wanted or ()}
-    expected, count, width, blanks = None, 0, 0, -1
-    for number, line in watch(read_bytes(path)):
-        line, source = line.replace(b"\t", b" "), f"{path}:{number}"
+    expected: int | None = None  # vectors
+    count = 0
+    width = 0  # of a vector
+    blanks = -1  # of a line
+    for number, line_read in watch(read_bytes(path)):
+        line = line_read.replace(b"\t", b" ")
+        source = f"{path}:{number}"
         if number == 1 and HEADER.fullmatch(line):
             expected, width = map(int, line.split())
         elif not line.isspace():
@@ -103,16 +112,18 @@ def _parted(line: bytes, width: int, source: str) -> Vector:
     """Return the word and the numbers of a line; `width` is how many, 0 if this is the first."""
     word, _, numbers = line.rstrip(b" \n").partition(b" ")
     fields = numbers.count(b" ") + 1 if numbers else 0
-    width = width or fields
-    if (more := fields - width) > 0:  # glove.840B has words with spaces
-        *beginning, numbers = numbers.split(b" ", more)
+    most = width or fields
+    surplus = fields - most
+    if surplus > 0:  # glove.840B has words with spaces
+        *beginning, numbers = numbers.split(b" ", surplus)
         # As many as a vector has are one, behind which the line feed is missing.
-        if more < width and all(beginning) and not all(map(NUMBER.fullmatch, beginning)):
-            word, more = b" ".join([word, *beginning]), 0
-    if more or not fields:
+        if surplus < most and all(beginning) and not all(map(NUMBER.fullmatch, beginning)):
+            word += b" " + b" ".join(beginning)
+            surplus = 0
+    if surplus or not fields:
         raise ValueError(
             f"{source}: a vector of {counted_noun(fields, 'number')}, but a line must be a word "
-            f"and {width or 'its'} numbers, separated by single spaces or tabs"
+            f"and {most or 'its'} numbers, separated by single spaces or tabs"
         )
     return Vector(source, decode(word, source), numbers)
 
@@ -130,6 +141,8 @@ def _floats(vectors: Sequence[Vector]) -> np.ndarray:
         for vector in vectors:
             for value in vector.numbers.split(b" "):
                 if not NUMBER.fullmatch(value) or abs(float(value)) > LARGEST:
-                    said = shown(value.decode(errors="replace"))
-                    raise ValueError(f"{vector.source}: {said} is not a finite number in float32")
+                    raise ValueError(
+                        f"{vector.source}: {shown(value.decode(errors='replace'))} is not a finite "
+                        "number in float32"
+                    )
     return floats

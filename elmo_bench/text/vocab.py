@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
-PADDING, UNKNOWN = 0, 1
+PADDING = 0
+UNKNOWN = 1
 # Whether words are looked up in lower case; "fallback": only those without a vector.
 Case = bool | Literal["fallback"]
 
@@ -26,7 +27,9 @@ class Vocab:
     def __init__(
         self, words: Sequence[str], labels: Sequence[str], *, lowercase: Case = True
     ) -> None:
-        self.words, self.labels, self.lowercase = list(words), list(labels), lowercase
+        self.words = list(words)
+        self.labels = list(labels)
+        self.lowercase = lowercase
         self._word_ids = {word: number for number, word in enumerate(self.words, 2)}
         self._label_ids = {label: number for number, label in enumerate(self.labels)}
 
@@ -46,10 +49,15 @@ class Vocab:
         """
 
         def form(word: str) -> str:
-            *earlier, last = forms(word, lowercase)
-            return next((each for each in earlier if each in keep), last)
+            choices = forms(word, lowercase)
+            for choice in choices:
+                if choice in keep:
+                    return choice
+            return choices[-1]
 
-        counts = Counter(form(word) for sentence in sentences for word in sentence)
+        counts = Counter[str]()
+        for sentence in sentences:
+            counts.update(map(form, sentence))
         frequent = {word for word, count in counts.items() if count >= min_count}
         words = sorted(frequent | set(keep), key=lambda word: (-counts[word], word))
         ordered = sorted(set(labels), key=lambda label: (label != "O", label))

@@ -52,7 +52,9 @@ class Bcn(Classifier):
         super().__init__(backbone, labels, class_weights)
         self.integrator = BiLstm(input_size=3 * self.backbone.dim, hidden_size=hidden_size)
         self.attentive_pool = SelfAttentivePool(self.integrator.dim)
-        sizes = [4 * self.integrator.dim, *layer_sizes, self.num_scores]
+        sizes = [4 * self.integrator.dim]
+        sizes.extend(layer_sizes)
+        sizes.append(self.num_scores)
         if len(dropouts) != len(sizes) - 1:
             raise ValueError(
                 f"task.model.dropouts={list(dropouts)}: {len(dropouts)} values, but there must be "
@@ -64,14 +66,20 @@ class Bcn(Classifier):
             if maxout:
                 layers.append(Maxout(before, after, pool=maxout))
             else:
-                layers += [Scores(before, after), nn.ReLU()]
-        # Without maxout, the output layer is linear.
-        self.classifier = nn.Sequential(*(layers if maxout else layers[:-1]))
+                layers.append(Scores(before, after))
+                layers.append(nn.ReLU())
+        if not maxout:
+            layers.pop()  # the output layer is linear
+        self.classifier = nn.Sequential(*layers)
 
     def scores(self, batch: Batch) -> Float[Tensor, "B K"]:
         """Attend from the sentence to itself, run the integrator and pool in four ways."""
-        x, mask = self.backbone(batch.first), batch.first.mask
+        x = self.backbone(batch.first)
+        mask = batch.first.mask
         context = attend(x @ x.mT, x, mask[:, None])
         x = self.integrator(torch.cat([x, x - context, x * context], -1), mask)
-        pooled = masked_max(x, mask), -masked_max(-x, mask), masked_mean(x, mask)
-        return self.classifier(torch.cat([*pooled, self.attentive_pool(x, mask)], -1))
+        highest = masked_max(x, mask)
+        lowest = -masked_max(-x, mask)
+        mean = masked_mean(x, mask)
+        weighted = self.attentive_pool(x, mask)
+        return self.classifier(torch.cat([highest, lowest, mean, weighted], -1))

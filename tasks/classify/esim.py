@@ -61,24 +61,20 @@ class Esim(Classifier):
         0, except that those of the forget gates are 1.
         """
         for part in (self.backbone.rnn, self.composition):
-            for lstm in (module for module in part.modules() if isinstance(module, nn.LSTM)):
-                for name, weight in lstm.named_parameters():
-                    if name.startswith("bias"):
-                        nn.init.zeros_(weight)
-                        if name.startswith("bias_hh"):  # of the gates i, f, g, o
-                            nn.init.ones_(weight[lstm.hidden_size : 2 * lstm.hidden_size])
-                    elif name.startswith("weight_hh"):
-                        nn.init.orthogonal_(weight)
-                    else:
-                        nn.init.xavier_uniform_(weight)
-        for layer in (*self.projection, *self.classifier):
-            if isinstance(layer, nn.Linear):
-                nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(layer.bias)
+            for module in part.modules():
+                if isinstance(module, nn.LSTM):
+                    _initialise_lstm(module)
+        for layers in (self.projection, self.classifier):
+            for layer in layers:
+                if isinstance(layer, nn.Linear):
+                    nn.init.xavier_uniform_(layer.weight)
+                    nn.init.zeros_(layer.bias)
 
     def scores(self, batch: Batch) -> Float[Tensor, "B K"]:
-        premises, hypotheses = batch.first, cast(Tokens, batch.second)
-        premise, hypothesis = self.backbone(premises), self.backbone(hypotheses)
+        premises = batch.first
+        hypotheses = cast(Tokens, batch.second)
+        premise = self.backbone(premises)
+        hypothesis = self.backbone(hypotheses)
         scores = premise @ hypothesis.mT
         of_premise = attend(scores, hypothesis, hypotheses.mask[:, None])
         of_hypothesis = attend(scores.mT, premise, premises.mask[:, None])
@@ -96,7 +92,21 @@ class Esim(Classifier):
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
         """Return the loss of `Classifier`, plus the L2 penalty."""
-        parts = self.backbone.rnn, self.projection, self.composition, self.classifier
-        matrices = (p for part in parts for p in part.parameters() if p.ndim > 1)
-        penalty = sum(matrix.square().sum() for matrix in matrices)
+        penalty: Tensor | float = 0.0
+        for part in (self.backbone.rnn, self.projection, self.composition, self.classifier):
+            for weight in part.parameters():
+                if weight.ndim > 1:  # no bias
+                    penalty = penalty + weight.square().sum()
         return super().loss(scores, batch) + self.l2 * penalty
+
+
+def _initialise_lstm(lstm: nn.LSTM) -> None:
+    for name, weight in lstm.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(weight)
+            if name.startswith("bias_hh"):  # of the gates i, f, g, o
+                nn.init.ones_(weight[lstm.hidden_size : 2 * lstm.hidden_size])
+        elif name.startswith("weight_hh"):
+            nn.init.orthogonal_(weight)
+        else:
+            nn.init.xavier_uniform_(weight)

@@ -40,11 +40,16 @@ class Example:
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
-        return [joined(*self.texts)] if self.joint else [*self.texts]
+        if self.joint:
+            return [joined(*self.texts)]
+        return list(self.texts)
 
     @property
     def labels(self) -> list[str]:
-        return [*self.known, *([self.gold] if isinstance(self.gold, str) else [])]
+        labels = list(self.known)
+        if isinstance(self.gold, str):
+            labels.append(self.gold)
+        return labels
 
 
 class Batch(NamedTuple):
@@ -60,13 +65,24 @@ class Batch(NamedTuple):
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of examples, all of one text or all of two."""
-    gold = [NO_CLASS if each.gold is None else each.gold for each in examples]
-    numbers = [vocab.label_id(each) if isinstance(each, str) else each for each in gold]
-    sides = list(zip(*(example.sentences for example in examples), strict=True))
-    first, *second = (tokens(sentences, vocab) for sentences in sides)
-    words = [torch.tensor([word not in (SUMMARY, BREAK) for word in row]) for row in sides[0]]
-    is_word = pad_sequence(words, True)
-    return Batch(first, second[0] if second else None, torch.tensor(numbers), is_word)
+    gold = [_number(example, vocab) for example in examples]
+    sentences = [example.sentences for example in examples]
+    sides = list(zip(*sentences, strict=True))
+    first = tokens(sides[0], vocab)
+    second = tokens(sides[1], vocab) if len(sides) > 1 else None
+    are_words = []
+    for sentence in sides[0]:
+        are_words.append(torch.tensor([word not in (SUMMARY, BREAK) for word in sentence]))
+    return Batch(first, second, torch.tensor(gold), pad_sequence(are_words, True))
+
+
+def _number(example: Example, vocab: Vocab) -> int | float:
+    """Return the number of an example's label, or its score."""
+    if example.gold is None:
+        return NO_CLASS
+    if isinstance(example.gold, str):
+        return vocab.label_id(example.gold)
+    return example.gold
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -> None:
@@ -76,8 +92,12 @@ def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -
     """
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
-            texts = map(" ".join, example.texts)
-            file.write("\t".join([str(example.gold), str(predicted), *texts]) + "\n")
+            file.write(f"{example.gold}\t{predicted}\t{_cells(example)}\n")
+
+
+def _cells(example: Example) -> str:
+    """Return the texts of an example as `write` writes them."""
+    return "\t".join(map(" ".join, example.texts))
 
 
 def read_predictions(
@@ -89,28 +109,45 @@ def read_predictions(
     another kind, with file and line, or if their number does, with the file.
     """
     predictions: list[Any] = []
-    for (number, line), example in paired(path, [*read_lines(path)], examples):
-        gold, cell, texts = [*line.split("\t", 2), "", ""][:3]
-        is_score = isinstance(example.gold, float)
-        found = finite(cell) if is_score else cell if cell and cell.isprintable() else None
-        same = (gold, texts) == (str(example.gold), "\t".join(map(" ".join, example.texts)))
-        if not same or found is None or (labels and found not in labels):
-            wanted = (
-                f"one of {', '.join(labels)}" if labels else "a score" if is_score else "a label"
-            )
+    for (number, line), example in paired(path, list(read_lines(path)), examples):
+        gold, _, rest = line.partition("\t")
+        cell, _, texts = rest.partition("\t")
+        predicted: Any = None
+        if isinstance(example.gold, float):
+            predicted = finite(cell)
+        elif is_label(cell) and (cell in labels or not labels):
+            predicted = cell
+        is_same = gold == str(example.gold) and texts == _cells(example)
+        if not is_same or predicted is None:
             raise ValueError(
                 f"{path}:{number}: {shown(line)}, but it must have these columns: {example.gold}, "
-                f"{wanted}, and the words of {example.source}; check that task.classes and "
-                "data.columns are the same as in the run"
+                f"{_wanted(example, labels)}, and the words of {example.source}; check that "
+                "task.classes and data.columns are the same as in the run"
             )
-        predictions.append(found)
+        predictions.append(predicted)
     return predictions
+
+
+def _wanted(example: Example, labels: Sequence[str]) -> str:
+    """Say what may be predicted for an example."""
+    if labels:
+        return f"one of {', '.join(labels)}"
+    if isinstance(example.gold, float):
+        return "a score"
+    return "a label"
+
+
+def is_label(text: str) -> bool:
+    """Whether a text is not empty, and all of it can be seen."""
+    return text != "" and text.isprintable()
 
 
 def finite(value: Any) -> float | None:
     """Return a finite number, which may be text; None for any other value."""
     try:
-        number = float("nan" if isinstance(value, bool) or "_" in str(value) else value)
+        if isinstance(value, bool) or "_" in str(value):  # Python also reads 1_000
+            return None
+        number = float(value)
     except (TypeError, ValueError):
         return None
     return number if isfinite(number) else None

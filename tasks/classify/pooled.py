@@ -39,7 +39,8 @@ class Classifier(nn.Module):
         class_weights: ClassWeights = None,
     ) -> None:
         super().__init__()
-        self.backbone, self.labels = backbone(), list(labels)
+        self.backbone = backbone()
+        self.labels = list(labels)
         self.num_scores = len(self.labels) or 1
         self.is_balanced = class_weights == "balanced"
         self.class_weights: Tensor | None
@@ -64,10 +65,10 @@ class Classifier(nn.Module):
 
     def _check(self, number: int, source: str) -> None:
         if number != self.num_texts:
-            name, texts = type(self).__name__.lower(), counted_noun(number, "text")
+            head = type(self).__name__.lower()
             raise ValueError(
-                f"{source}: {texts} to read apart, but head={name} reads {self.num_texts} here: "
-                "choose another head, or other data.columns"
+                f"{source}: {counted_noun(number, 'text')} to read apart, but head={head} reads "
+                f"{self.num_texts} here: choose another head, or other data.columns"
             )
 
     def loss(self, scores: Float[Tensor, "B K"], batch: Batch) -> Float[Tensor, ""]:
@@ -86,9 +87,12 @@ class Classifier(nn.Module):
 
 
 def _weights(given: ClassWeights, labels: Sequence[str]) -> Float[Tensor, " K"] | None:
+    """Return the weight of each label, 1 for one without a weight; ValueError for other labels."""
     if given is None:
         return None
-    weights = {} if isinstance(given, str) else {str(label): each for label, each in given.items()}
+    weights = {}
+    if not isinstance(given, str):  # else "balanced", which `observe` counts
+        weights = {str(label): weight for label, weight in given.items()}
     unknown = sorted(weights.keys() - labels)
     if unknown or not labels:
         raise ValueError(
@@ -133,9 +137,15 @@ class Pooled(Classifier):
         super().__init__(backbone, labels, class_weights)
         self.num_texts = 2 if pair and not joint else 1
         dim = self.backbone.dim
-        pools: dict[str, Any] = {"first": masked_mean, "mean": masked_mean, "max": masked_max}
-        pools |= {"first": lambda x, mask: x[:, 0]} if joint else {}
-        self.pool = SelfAttentivePool(dim) if pool == "attention" else pools[pool]
+        self.pool: Callable[..., Tensor]
+        if pool == "attention":
+            self.pool = SelfAttentivePool(dim)
+        elif pool == "max":
+            self.pool = masked_max
+        elif pool == "first" and joint:
+            self.pool = _first
+        else:
+            self.pool = masked_mean
         width = dim if self.num_texts == 1 else 4 * dim
         self.classifier = nn.Sequential(nn.Dropout(dropout), Scores(width, self.num_scores))
 
@@ -145,3 +155,8 @@ class Pooled(Classifier):
             v = self.pool(self.backbone(batch.second), batch.second.mask)
             u = torch.cat([u, v, (u - v).abs(), u * v], -1)
         return self.classifier(u)
+
+
+def _first(x: Float[Tensor, "B T H"], mask: Mask) -> Float[Tensor, "B H"]:
+    """Return the vector of the first word, the summary's."""
+    return x[:, 0]

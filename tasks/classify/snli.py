@@ -29,25 +29,27 @@ def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
     with file and line, for a line that is not a JSON object, a missing or malformed sentence, or an
     unknown label.
     """
-    left_out = 0
+    num_skipped = 0
     for number, record in read_objects(path):
-        label, source = record.get("gold_label"), f"{path}:{number}"
+        label = record.get("gold_label")
+        source = f"{path}:{number}"
         if label == UNLABELLED:
-            left_out += 1
-        elif label not in LABELS:
-            allowed = [*LABELS, UNLABELLED]
+            num_skipped += 1
+            continue
+        if label not in LABELS:
+            allowed = list(LABELS)
+            allowed.append(UNLABELLED)
             raise ValueError(
                 f"{source}: gold_label {shown(label)}, but it must be one of {allowed}"
             )
-        else:
-            yield _example(record, label, source, joint=joint, known=LABELS)
-    if left_out:
-        pairs = counted_noun(left_out, "pair")
-        log.info("%s: skipped %s without a gold label", path, pairs)
+        yield _example(record, label, source, joint=joint, known=LABELS)
+    if num_skipped:
+        log.info("%s: skipped %s without a gold label", path, counted_noun(num_skipped, "pair"))
 
 
 def _example(record: dict[str, Any], label: str | None, source: str, **more: Any) -> Example:
-    premise, hypothesis = (_words(record, key, source) for key in ("sentence1", "sentence2"))
+    premise = _words(record, "sentence1", source)
+    hypothesis = _words(record, "sentence2", source)
     group = (" ".join(premise),)
     return Example((premise, hypothesis), label, source, group, ("premise",), **more)
 
@@ -83,13 +85,13 @@ def leaves(tree: str, source: str) -> list[str]:
     """
     pieces = tree.split(" ")  # not split(): other white space may be part of a word
     words = [piece for piece in pieces if piece not in ("", "(", ")")]
-    wrong = [word for word in words if "(" in word or ")" in word]
-    if wrong or pieces.count("(") != pieces.count(")"):
+    has_bracket = any("(" in word or ")" in word for word in words)
+    if has_bracket or pieces.count("(") != pieces.count(")"):
         raise ValueError(
             f"{source}: the binary parse {shown(tree)}, but it must have as many ( as ), each with "
             "spaces around it, and -LRB- and -RRB- for those of the text"
         )
-    return [unescape(word) for word in words]
+    return list(map(unescape, words))
 
 
 def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:
@@ -103,5 +105,5 @@ def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:
 
 def render(example: Example, prediction: str) -> dict[str, Any]:
     """Return the JSON record of a prediction; its sentences are lists of tokens."""
-    premise, hypothesis = map(list, example.texts)
-    return {"sentence1": premise, "sentence2": hypothesis, "label": prediction}
+    premise, hypothesis = example.texts
+    return {"sentence1": list(premise), "sentence2": list(hypothesis), "label": prediction}

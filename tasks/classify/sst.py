@@ -10,7 +10,7 @@ from elmo_bench.bounds import Count
 from elmo_bench.terminal import counted_noun
 from elmo_bench.text import Span, read_lines, unescape, words_of
 
-from . import examples as cells
+from . import examples as columns
 from .examples import Example
 from .examples import collate as collate
 from .examples import write as write
@@ -18,7 +18,7 @@ from .examples import write as write
 # Maps the treebank's five labels to those of a setting with 5, 3 or 2 classes. Phrases with a label
 # that is not a key are left out.
 CLASSES = {
-    5: {label: label for label in "01234"},
+    5: {"0": "0", "1": "1", "2": "2", "3": "3", "4": "4"},
     3: {"0": "negative", "1": "negative", "2": "neutral", "3": "positive", "4": "positive"},
     2: {"0": "negative", "1": "negative", "3": "positive", "4": "positive"},
 }
@@ -41,16 +41,18 @@ def read(
     need not have all of the classes. Raises ValueError, with file and line, for a line that is not
     one tree, or a label other than 0 to 4.
     """
-    known = tuple(dict.fromkeys(CLASSES[classes].values()))
+    merged = CLASSES[classes]
+    known = tuple(dict.fromkeys(merged.values()))
     for number, line in read_lines(path):
         if not line.strip(" "):
             continue
         source = f"{path}:{number}"
         words, phrases = parse_tree(line, source)
-        for label, start, end in phrases[:1] if min_tokens is None else phrases:
-            if label in CLASSES[classes] and end - start + 1 >= (min_tokens or 1):
-                phrase, merged = words[start : end + 1], CLASSES[classes][label]
-                yield _example(phrase, merged, source, joint=joint, known=known)
+        chosen = phrases[:1] if min_tokens is None else phrases  # the first is the sentence
+        for label, start, end in chosen:
+            if label in merged and end - start + 1 >= (min_tokens or 1):
+                phrase = words[start : end + 1]
+                yield _example(phrase, merged[label], source, joint=joint, known=known)
 
 
 def _example(words: Sequence[str], label: str | None, source: str, **more: Any) -> Example:
@@ -71,23 +73,25 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
     phrases: list[Span] = []
     unclosed: list[int] = []  # indices of `phrases`
     for piece in PIECE.finditer(line):
-        closing = piece[0] == ")"
-        finished = phrases and not unclosed
-        empty = closing and unclosed and phrases[unclosed[-1]].start == len(words)
-        if piece["stray"] or finished or empty or (closing and not unclosed):
+        closes = piece[0] == ")"
+        is_after_end = phrases and not unclosed
+        closes_nothing = closes and not unclosed
+        closes_empty = closes and unclosed and phrases[unclosed[-1]].start == len(words)
+        if piece["stray"] or is_after_end or closes_nothing or closes_empty:
             raise ValueError(
                 f"{source}: {shown(piece[0])} at character {piece.start() + 1}, but a line must be "
                 "one phrase, and a phrase (LABEL WORD) or (LABEL PHRASE ...), without tabs and "
                 "with labels 0 to 4"
             )
-        if closing:
+        if closes:
             index = unclosed.pop()
             phrases[index] = phrases[index]._replace(end=len(words) - 1)
             continue
         if piece["word"] is None:
             unclosed.append(len(phrases))
         phrases.append(Span(piece["label"], len(words), len(words)))
-        words += [unescape(piece["word"])] if piece["word"] else []
+        if piece["word"]:
+            words.append(unescape(piece["word"]))
     if unclosed:
         left = counted_noun(len(unclosed), "bracket")
         raise ValueError(f"{source}: {left} not closed; the line ends with {line[-30:]!r}")
@@ -97,7 +101,8 @@ def parse_tree(line: str, source: str) -> tuple[tuple[str, ...], list[Span]]:
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     """Read the predicted labels from a file written by `write`, as `examples.read_predictions`."""
     classes = 5 if examples[0].gold in CLASSES[5] else 3
-    return cells.read_predictions(path, examples, sorted({*CLASSES[classes].values()}))
+    labels = sorted(set(CLASSES[classes].values()))
+    return columns.read_predictions(path, examples, labels)
 
 
 def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:

@@ -88,25 +88,39 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     with file and line, for a malformed cell of the coreference column and for brackets that do not
     match within their sentence, and, with the file, for a document without sentences.
     """
-    num_parts = num_empty = num_left_out = num_repeated = 0
+    num_parts = 0
+    num_empty = 0
+    num_left_out = 0
+    num_repeated = 0
     for _, document in groupby(_documents(path), lambda part: part.document):
         parts = list(document)
         if annotated and not any(part.gold for part in parts):
             num_left_out += len(parts)
             continue
         for part in parts:
-            merged = merge(part.gold)
-            num_repeated += sum(map(len, part.gold)) - sum(map(len, merged))
-            num_parts, num_empty = num_parts + 1, num_empty + (not merged)
-            yield replace(part, gold=merged)
+            clusters = merge(part.gold)
+            num_parts += 1
+            if not clusters:
+                num_empty += 1
+            num_repeated += _num_mentions(part.gold) - _num_mentions(clusters)
+            yield replace(part, gold=clusters)
     if num_empty or num_left_out or num_repeated:
+        may_be_wrong = num_repeated or num_empty > FEW * num_parts
         log.log(
-            logging.WARNING if num_repeated or num_empty > FEW * num_parts else logging.INFO,
+            logging.WARNING if may_be_wrong else logging.INFO,
             "%s: %d of %d documents have no mention (if they are not annotated, leave them out, or "
             "the model learns to find none); %d more are left out; %d mentions are in two "
             "clusters, which are merged",
-            *(path, num_empty, num_parts, num_left_out, num_repeated),
+            path,
+            num_empty,
+            num_parts,
+            num_left_out,
+            num_repeated,
         )
+
+
+def _num_mentions(clusters: Clusters) -> int:
+    return sum(map(len, clusters))
 
 
 def _documents(path: Path) -> Iterator[Example]:
@@ -121,45 +135,111 @@ def _documents(path: Path) -> Iterator[Example]:
         for rows in document.sentences:
             add_mentions(clusters, rows, start, path)
             start += len(rows)
-        words, speakers = (_column(document.sentences, column) for column in (WORD, SPEAKER))
-        gold = [list(cluster) for cluster in clusters.values()]
+        words = _column(document.sentences, WORD)
+        speakers = _column(document.sentences, SPEAKER)
+        gold = list(map(list, clusters.values()))
         source = f"{path}:{document.sentences[0][0].line}"
         yield Example(document.id, document.part, document.header, words, speakers, gold, source)
 
 
 def _column(sentences: Sequence[Sequence[Row]], column: int) -> tuple[tuple[str, ...], ...]:
-    """Return the words or speakers."""
-    cells = ([row.columns[column] for row in rows] for rows in sentences)
-    return tuple(tuple(_SLASHED.get(cell, cell) for cell in row) for row in cells)
+    """Return the words or the speakers of each sentence."""
+    cells = []
+    for rows in sentences:
+        cells.append(tuple(_spelt(row.columns[column]) for row in rows))
+    return tuple(cells)
+
+
+def _spelt(cell: str) -> str:
+    return _SLASHED.get(cell, cell)
+
+
+def add_mentions(
+    clusters: dict[str, set[Mention]], rows: Sequence[Row], start: int, path: Path
+) -> None:
+    """Add the mentions of a sentence, which begins at word `start` of its document, to `clusters`.
+
+    A cell is `-`, or any of `(12`, `12)` and `(12)`, joined with or without `|`. As in the official
+    scorer, the mentions of one word come first, then the opening brackets, then the closing ones,
+    and a closing bracket matches the latest opening one of its cluster.
+    """
+    opened: dict[str, list[int]] = defaultdict(list)
+    for position, row in enumerate(rows):
+        cell = row.columns[-1]
+        where = f"{path}:{row.line}"
+        if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
+            raise ValueError(
+                f"{where}: coreference {shown(cell)}, but it must be -, or (12 and 12) and (12) "
+                "joined by |"
+            )
+        parts: list[str] = _BRACKET.findall(cell)
+        for part in sorted(parts, key=lambda part: (part[0] != "(", part[-1] != ")")):
+            cluster = part.strip("()")
+            mentions = clusters.setdefault(cluster, set())
+            if part[0] == "(":
+                opened[cluster].append(position)
+            if part[-1] == ")":
+                if not opened[cluster]:
+                    raise ValueError(
+                        f"{where}: {cluster}) ends a mention that does not begin in this sentence"
+                    )
+                mentions.add((start + opened[cluster].pop(), start + position))
+    for cluster, positions in opened.items():
+        if positions:
+            raise ValueError(
+                f"{path}:{rows[positions[0]].line}: ({cluster} begins a mention that does not end "
+                "in its sentence"
+            )
+
+
+def merge(clusters: Clusters) -> list[list[Mention]]:
+    """Merge clusters that share a mention, and sort clusters and mentions in text order.
+
+    >>> merge([[(4, 5), (0, 0)], [(7, 7), (8, 8)], [(8, 8), (0, 0)]])
+    [[(0, 0), (4, 5), (7, 7), (8, 8)]]
+    """
+    merged: list[set[Mention]] = []
+    for cluster in map(set, clusters):
+        sharing = [other for other in merged if not other.isdisjoint(cluster)]
+        merged = [other for other in merged if other.isdisjoint(cluster)]
+        merged.append(cluster.union(*sharing))
+    return sorted(sorted(cluster) for cluster in merged if cluster)
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of documents (the paper uses one per batch)."""
-    sentences = [sentence for example in examples for sentence in example.sentences]
-    return Batch(tokens(sentences, vocab), [_document(example) for example in examples])
+    sentences: list[tuple[str, ...]] = []
+    for example in examples:
+        sentences.extend(example.sentences)
+    return Batch(tokens(sentences, vocab), list(map(_document, examples)))
 
 
 def _document(example: Example) -> Document:
-    speakers = [speaker for sentence in example.speakers for speaker in sentence]
+    speakers = list(chain.from_iterable(example.speakers))
     numbers = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
-    rows = [(*mention, k) for k, cluster in enumerate(example.gold, 1) for mention in cluster]
+    speaker_numbers = torch.tensor([numbers[speaker] for speaker in speakers])
     genre = example.document[:2]  # of documents such as nw/wsj/24/wsj_2400
-    spoken = torch.tensor([numbers[speaker] for speaker in speakers])
-    kind = torch.tensor(GENRES.index(genre) if genre in GENRES else len(GENRES))
+    genre_number = torch.tensor(GENRES.index(genre) if genre in GENRES else len(GENRES))
+    rows = []
+    for number, cluster in enumerate(example.gold, 1):
+        for first, last in cluster:
+            rows.append((first, last, number))
     mentions = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return Document(len(example.sentences), spoken, kind, mentions)
+    return Document(len(example.sentences), speaker_numbers, genre_number, mentions)
 
 
 def truncate(batch: Batch, limit: int) -> Batch:
     """Cut each document to at most `limit` consecutive sentences from a random start."""
     lengths = batch.tokens.lengths.tolist()
-    rows: list[int] = []
-    documents, first = [], 0
+    rows: list[int] = []  # of the batch, which stay
+    documents = []
+    first = 0  # row of the document
     for document in batch.documents:
         count = min(document.num_sentences, limit)
         start = int(torch.randint(document.num_sentences - count + 1, ()))
         ends = list(accumulate(lengths[first : first + document.num_sentences], initial=0))
-        begin, end = ends[start], ends[start + count]  # words
+        begin = ends[start]  # first word that stays
+        end = ends[start + count]
         inside = (document.mentions[:, 0] >= begin) & (document.mentions[:, 1] < end)
         mentions = document.mentions[inside] - np.array([begin, begin, 0])
         speakers = document.speakers[begin:end]
@@ -181,15 +261,30 @@ def write(examples: Sequence[Example], predictions: Sequence[Clusters], path: Pa
     with path.open("w", encoding="utf-8") as file:
         for example, clusters in zip(examples, predictions, strict=True):
             file.write(f"{example.header}\n")
-            count, name = sum(map(len, example.sentences)), f"{example.document}\t{example.part}"
-            cells = iter(cells_of(clusters, count))
+            name = f"{example.document}\t{example.part}"
+            num_words = sum(map(len, example.sentences))
+            cells = iter(cells_of(clusters, num_words))
             for words, speakers in zip(example.sentences, example.speakers, strict=True):
                 for number, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
-                    file.write(
-                        f"{name}\t{number}\t{word}\t-\t*\t-\t-\t-\t{speaker}\t*\t{next(cells)}\n"
-                    )
+                    cell = next(cells)
+                    file.write(f"{name}\t{number}\t{word}\t-\t*\t-\t-\t-\t{speaker}\t*\t{cell}\n")
                 file.write("\n")
             file.write("#end document\n")
+
+
+def cells_of(clusters: Clusters, count: int) -> list[str]:
+    """Return the cells of the `count` words of a document. Mentions of one cluster must not cross
+    (the model's do not), since brackets cannot represent that.
+    """
+    cells: list[list[str]] = [[] for _ in range(count)]
+    for number, cluster in enumerate(clusters):
+        for start, end in cluster:
+            if start == end:
+                cells[start].append(f"({number})")
+            else:
+                cells[start].append(f"({number}")
+                cells[end].append(f"{number})")
+    return ["|".join(cell) or "-" for cell in cells]
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[Mention]]]:
@@ -199,26 +294,45 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[list[
     the first of them; a warning says how many there are. Raises ValueError for another document,
     other lengths of its sentences, or another number of documents.
     """
-    documents, kept, repeated = list(_documents(path)), [], 0
+    documents = list(_documents(path))
+    predictions = []
+    num_repeated = 0
     for document, example in paired(path, documents, examples):
-        found, expected = (
-            (each.document, each.part, [len(words) for words in each.sentences])
-            for each in (document, example)
-        )
-        if found != expected:
-            what = "document, part and words of each sentence"
+        ours = _outline(document)
+        theirs = _outline(example)
+        if ours != theirs:
             raise ValueError(
-                f"{document.source}: {what} are {shown(found)}, but {example.source} has "
-                f"{shown(expected)}"
+                f"{document.source}: document, part and words of each sentence are {shown(ours)}, "
+                f"but {example.source} has {shown(theirs)}"
             )
-        kept.append(without_repeats(document.gold, example.gold))
-        repeated += sum(map(len, document.gold)) - sum(map(len, kept[-1]))
-    if repeated:
+        clusters = without_repeats(document.gold, example.gold)
+        num_repeated += _num_mentions(document.gold) - _num_mentions(clusters)
+        predictions.append(clusters)
+    if num_repeated:
         log.warning(
             "%s: %s removed from clusters, since an earlier cluster has the same gold mention",
-            *(path, counted_noun(repeated, "predicted mention")),
+            path,
+            counted_noun(num_repeated, "predicted mention"),
         )
-    return kept
+    return predictions
+
+
+def _outline(example: Example) -> tuple[str, int, list[int]]:
+    """Return what a file of predictions must have in common with the gold file."""
+    return example.document, example.part, list(map(len, example.sentences))
+
+
+def without_repeats(clusters: Clusters, gold: Clusters) -> list[list[Mention]]:
+    """Return the clusters, sorted, without gold mentions that an earlier cluster has."""
+    gold_mentions = set(chain.from_iterable(gold))
+    seen: set[Mention] = set()
+    kept = []
+    for cluster in map(set, clusters):
+        mentions = sorted(cluster - seen)
+        if mentions:
+            kept.append(mentions)
+        seen |= cluster & gold_mentions
+    return sorted(kept)
 
 
 def parse(record: dict[str, Any], source: str) -> Example:
@@ -240,17 +354,23 @@ def parse(record: dict[str, Any], source: str) -> Example:
             "and id"
         )
     document = str(record.get("id", ""))
-    header, words = f"#begin document ({document}); part 000", tuple(map(tuple, sentences))
-    pairs = zip(speakers, sentences, strict=True)
-    spoken = tuple((name,) * len(sentence) for name, sentence in pairs)
-    return Example(document, 0, header, words, spoken, [], source)
+    header = f"#begin document ({document}); part 000"
+    words = tuple(map(tuple, sentences))
+    speakers_of_words = []
+    for speaker, sentence in zip(speakers, sentences, strict=True):
+        speakers_of_words.append((speaker,) * len(sentence))
+    return Example(document, 0, header, words, tuple(speakers_of_words), [], source)
 
 
 def _sentences(text: object) -> list[list[str]]:
     """Return the sentences of a text; none if it is no text."""
-    lines = text.splitlines() if isinstance(text, str) else []
-    parts = (part for line in lines for part in part_sentences(tokenize(line)))
-    return [[word.translate(BRACKETS) for word in part] for part in parts]
+    if not isinstance(text, str):
+        return []
+    sentences = []
+    for line in text.splitlines():
+        for words in part_sentences(tokenize(line)):
+            sentences.append([word.translate(BRACKETS) for word in words])
+    return sentences
 
 
 def render(example: Example, prediction: Clusters) -> dict[str, Any]:
@@ -259,79 +379,11 @@ def render(example: Example, prediction: Clusters) -> dict[str, Any]:
     A cluster is a list of mentions, `[position of the first word, position of the last]`, counted
     from 0 over the whole document. `mentions` has the words of the same mentions, by cluster.
     """
-    words = [word for sentence in example.sentences for word in sentence]
-    sentences = [*map(list, example.sentences)]
-    clusters = [[*map(list, cluster)] for cluster in prediction]
-    mentions = [[" ".join(words[first : last + 1]) for first, last in each] for each in prediction]
+    words = list(chain.from_iterable(example.sentences))
+    clusters = []
+    mentions = []
+    for cluster in prediction:
+        clusters.append(list(map(list, cluster)))
+        mentions.append([" ".join(words[first : last + 1]) for first, last in cluster])
+    sentences = list(map(list, example.sentences))
     return {"sentences": sentences, "clusters": clusters, "mentions": mentions}
-
-
-def add_mentions(
-    clusters: dict[str, set[Mention]], rows: Sequence[Row], start: int, path: Path
-) -> None:
-    """Add the mentions of a sentence, which begins at word `start` of its document, to `clusters`.
-
-    A cell is `-`, or any of `(12`, `12)` and `(12)`, joined with or without `|`. As in the official
-    scorer, the mentions of one word come first, then the opening brackets, then the closing ones,
-    and a closing bracket matches the latest opening one of its cluster.
-    """
-    opened: dict[str, list[int]] = defaultdict(list)
-    for position, row in enumerate(rows):
-        cell, where = row.columns[-1], f"{path}:{row.line}"
-        if not (cell in ("-", "_") or _CELL.fullmatch(cell)):
-            form = "-, or (12 and 12) and (12) joined by |"
-            raise ValueError(f"{where}: coreference {shown(cell)}, but it must be {form}")
-        parts: list[str] = _BRACKET.findall(cell)
-        for part in sorted(parts, key=lambda part: (part[0] != "(", part[-1] != ")")):
-            cluster = part.strip("()")
-            mentions = clusters.setdefault(cluster, set())
-            if part[0] == "(":
-                opened[cluster].append(position)
-            if part[-1] == ")":
-                if not opened[cluster]:
-                    raise ValueError(
-                        f"{where}: {cluster}) ends a mention that does not begin in this sentence"
-                    )
-                mentions.add((start + opened[cluster].pop(), start + position))
-    for cluster, positions in opened.items():
-        for position in positions:
-            raise ValueError(
-                f"{path}:{rows[position].line}: ({cluster} begins a mention that does not end in "
-                "its sentence"
-            )
-
-
-def merge(clusters: Clusters) -> list[list[Mention]]:
-    """Merge clusters that share a mention, and sort clusters and mentions in text order.
-
-    >>> merge([[(4, 5), (0, 0)], [(7, 7), (8, 8)], [(8, 8), (0, 0)]])
-    [[(0, 0), (4, 5), (7, 7), (8, 8)]]
-    """
-    merged: list[set[Mention]] = []
-    for cluster in map(set, clusters):
-        sharing = [other for other in merged if not other.isdisjoint(cluster)]
-        merged = [other for other in merged if other.isdisjoint(cluster)]
-        merged.append(cluster.union(*sharing))
-    return sorted(sorted(cluster) for cluster in merged if cluster)
-
-
-def cells_of(clusters: Clusters, count: int) -> list[str]:
-    """Return the cells of the `count` words of a document. Mentions of one cluster must not cross
-    (the model's do not), since brackets cannot represent that.
-    """
-    cells: list[list[str]] = [[] for _ in range(count)]
-    for number, cluster in enumerate(clusters):
-        for start, end in cluster:
-            cells[start].append(f"({number})" if start == end else f"({number}")
-            if start < end:
-                cells[end].append(f"{number})")
-    return ["|".join(cell) or "-" for cell in cells]
-
-
-def without_repeats(clusters: Clusters, gold: Clusters) -> list[list[Mention]]:
-    """Return the clusters, sorted, without gold mentions that an earlier cluster has."""
-    counted, seen, kept = set(chain.from_iterable(gold)), set[Mention](), []
-    for cluster in map(set, clusters):
-        kept.append(sorted(cluster - seen))
-        seen |= cluster & counted
-    return sorted(cluster for cluster in kept if cluster)

@@ -22,13 +22,21 @@ Count = tuple[float, float]  # numerator and denominator
 
 
 def _homes(clusters: Clusters) -> dict[Mention, int]:
-    return {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
+    """Return the number of each mention's cluster."""
+    homes = {}
+    for number, cluster in enumerate(clusters):
+        for mention in cluster:
+            homes[mention] = number
+    return homes
 
 
 def _overlaps(key: Clusters, response: Clusters) -> list[Counter[int]]:
     """Return, for each cluster of the key, how many of its mentions each response cluster has."""
     homes = _homes(response)
-    return [Counter(homes[mention] for mention in cluster if mention in homes) for cluster in key]
+    overlaps = []
+    for cluster in key:
+        overlaps.append(Counter(homes[mention] for mention in cluster if mention in homes))
+    return overlaps
 
 
 def muc(key: Clusters, response: Clusters) -> Count:
@@ -39,8 +47,11 @@ def muc(key: Clusters, response: Clusters) -> Count:
     >>> muc([[(0, 0), (1, 1), (2, 2)]], [[(0, 0), (1, 1)]])
     (1.0, 2.0)
     """
-    kept = sum(overlap.total() - len(overlap) for overlap in _overlaps(key, response))
-    return float(kept), float(sum(len(cluster) - 1 for cluster in key))
+    kept = 0
+    for overlap in _overlaps(key, response):
+        kept += overlap.total() - len(overlap)
+    links = sum(map(len, key)) - len(key)
+    return float(kept), float(links)
 
 
 def b3(key: Clusters, response: Clusters) -> Count:
@@ -52,9 +63,11 @@ def b3(key: Clusters, response: Clusters) -> Count:
     >>> b3([[(0, 0), (1, 1)]], [[(0, 0)]])
     (0.5, 2.0)
     """
-    pairs = zip(key, _overlaps(key, response), strict=True)
-    kept = sum(count**2 / len(cluster) for cluster, overlap in pairs for count in overlap.values())
-    return float(kept), float(sum(map(len, key)))
+    shares = []
+    for cluster, overlap in zip(key, _overlaps(key, response), strict=True):
+        for count in overlap.values():
+            shares.append(count**2 / len(cluster))
+    return float(sum(shares)), float(sum(map(len, key)))
 
 
 def ceafe(key: Clusters, response: Clusters) -> Count:
@@ -78,7 +91,8 @@ def ceafe(key: Clusters, response: Clusters) -> Count:
 
 def mentions(key: Clusters, response: Clusters) -> Count:
     """Mention detection: the mentions of the key that are in any cluster of the response."""
-    gold, predicted = _homes(key).keys(), _homes(response).keys()
+    gold = _homes(key).keys()
+    predicted = _homes(response).keys()
     return float(len(gold & predicted)), float(len(gold))
 
 
@@ -98,21 +112,23 @@ class CorefScores(Counts):
         self, predicted: Sequence[Clusters], gold: Sequence[Clusters]
     ) -> Float[Tensor, "N S 4"]:
         """Return by score each document's counts: recall's two numbers, then precision's."""
-        rows = [
-            [(*score(key, response), *score(response, key)) for score in SCORES.values()]
-            for response, key in zip(predicted, gold, strict=True)
-        ]
-        return torch.tensor(rows, dtype=torch.double).reshape(-1, len(SCORES), 4)
+        documents = []
+        for response, key in zip(predicted, gold, strict=True):
+            documents.append(
+                [score(key, response) + score(response, key) for score in SCORES.values()]
+            )
+        return torch.tensor(documents, dtype=torch.double).reshape(-1, len(SCORES), 4)
 
     def tally(self, side: Sequence[Clusters]) -> Counter[str]:
         """Return the number of clusters."""
-        return +Counter(cluster=sum(map(len, side)))
+        return +Counter(cluster=sum(map(len, side)))  # empty without clusters
 
     def by_example(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> ByExample:
         """Return each document's counts, for `f1` (over three scores) and the F1 of each score."""
         counts = self.count(predicted, gold)
         each = {f"{name}/f1": counts[:, [number]] for number, name in enumerate(SCORES)}
-        return {"f1": torch.cat([each[f"{name}/f1"] for name in AVERAGED], 1), **each}
+        averaged = torch.cat([each[f"{name}/f1"] for name in AVERAGED], 1)
+        return {"f1": averaged} | each
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `f1`, and for each score such as MUC `muc/recall`, `muc/precision` and `muc/f1`.
@@ -123,5 +139,8 @@ class CorefScores(Counts):
         for name, counts in zip(SCORES, self.counts, strict=True):
             recall, precision = (counts[[0, 2]] / counts[[1, 3]]).nan_to_num()
             f1 = (2 * recall * precision / (recall + precision)).nan_to_num()
-            figures |= {f"{name}/precision": precision, f"{name}/recall": recall, f"{name}/f1": f1}
-        return {"f1": torch.stack([figures[f"{name}/f1"] for name in AVERAGED]).mean(), **figures}
+            figures[f"{name}/precision"] = precision
+            figures[f"{name}/recall"] = recall
+            figures[f"{name}/f1"] = f1
+        mean = torch.stack([figures[f"{name}/f1"] for name in AVERAGED]).mean()
+        return {"f1": mean} | figures

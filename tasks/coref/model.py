@@ -9,7 +9,6 @@ mentions, X x_k, H features.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -47,13 +46,15 @@ def feed_forward(input_size: int, hidden_size: int, dropout: float) -> nn.Sequen
     """Return two ReLU layers with dropout and a scalar output. The first layer may be split into
     terms that are cheaper to compute.
     """
-    layers = nn.Linear(input_size, hidden_size), nn.Linear(hidden_size, hidden_size)
+    first = nn.Linear(input_size, hidden_size)
+    second = nn.Linear(hidden_size, hidden_size)
     score = Scores(hidden_size, 1)
-    for layer in (*layers, score):
+    for layer in (first, second, score):
         nn.init.xavier_uniform_(layer.weight)
         nn.init.zeros_(layer.bias)
-    hidden = ((layer, nn.ReLU(), nn.Dropout(dropout)) for layer in layers)
-    return nn.Sequential(*chain.from_iterable(hidden), score)
+    return nn.Sequential(
+        first, nn.ReLU(), nn.Dropout(dropout), second, nn.ReLU(), nn.Dropout(dropout), score
+    )
 
 
 class SpanRanker(nn.Module):
@@ -83,8 +84,10 @@ class SpanRanker(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone = backbone()
-        self.max_width, self.spans_per_word = max_width, spans_per_word
-        self.max_antecedents, self.max_sentences = max_antecedents, max_sentences
+        self.max_width = max_width
+        self.spans_per_word = spans_per_word
+        self.max_antecedents = max_antecedents
+        self.max_sentences = max_sentences
         self.lexical_dropout = lexical_dropout
         self.dropout = nn.Dropout(dropout)
         span_dim = 2 * self.backbone.dim + feature_dim + cast(int, self.backbone.embed.dim)
@@ -105,19 +108,28 @@ class SpanRanker(nn.Module):
         counts = torch.from_numpy(batch.tokens.lengths)
         sentences = torch.arange(len(counts)).repeat_interleave(counts)
         lengths = [len(document.speakers) for document in batch.documents]
-        split = (part.split(lengths) for part in (x, h, sentences))
-        return [self._rank(*parts) for parts in zip(*split, batch.documents, strict=True)]
+        by_document = zip(
+            x.split(lengths),
+            h.split(lengths),
+            sentences.split(lengths),
+            batch.documents,
+            strict=True,
+        )
+        return [self._rank(*parts) for parts in by_document]
 
     def word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
         """Return the vectors that heads sum, and the outputs of the rnn, for all words."""
         count, length = tokens.mask.shape
         size = count if self.training else max(1, TOKENS // length)
-        parts = []
-        for rows in (range(count)[first : first + size] for first in range(0, count, size)):
+        xs = []
+        hs = []
+        for first in range(0, count, size):
+            rows = range(first, min(first + size, count))
             longest = int(tokens.lengths[rows].max())
-            parts.append(self._word_vectors(tokens.cut(rows, longest)))
-        x, h = (torch.cat(part) for part in zip(*parts, strict=True))
-        return x, h
+            x, h = self._word_vectors(tokens.cut(rows, longest))
+            xs.append(x)
+            hs.append(h)
+        return torch.cat(xs), torch.cat(hs)
 
     def _word_vectors(self, tokens: Tokens) -> tuple[Float[Tensor, "N X"], Float[Tensor, "N H"]]:
         """Run the backbone step by step: as in the paper, rnn and heads share one dropout mask."""
@@ -126,8 +138,9 @@ class SpanRanker(nn.Module):
         x = F.dropout(backbone.embed(tokens), self.lexical_dropout, self.training)
         h = backbone.run(torch.cat([x, elmo.input], -1), tokens)
         h = self.dropout(torch.cat([h, elmo.output], -1))
-        lengths, length = torch.from_numpy(tokens.lengths), tokens.mask.shape[1]
-        words = to_device((torch.arange(length) < lengths[:, None]).flatten().nonzero()[:, 0], h)
+        lengths = torch.from_numpy(tokens.lengths)
+        is_word = torch.arange(tokens.mask.shape[1]) < lengths[:, None]
+        words = to_device(is_word.flatten().nonzero()[:, 0], h)
         return x.flatten(0, 1)[words], h.flatten(0, 1)[words]
 
     def _rank(
@@ -148,7 +161,8 @@ class SpanRanker(nn.Module):
         starts, widths = real.nonzero(as_tuple=True)
         most = int(self.spans_per_word * len(x))
         kept = prune(starts.tolist(), (starts + widths).tolist(), mention, most)
-        starts, widths = starts[kept], widths[kept]
+        starts = starts[kept]
+        widths = widths[kept]
         clusters = _gold(document.mentions, real)[starts, widths]
         kept, starts, widths, clusters = to_device(torch.stack([kept, starts, widths, clusters]), x)
         window = _window(len(x), shares.shape[1], x.device)[starts]
@@ -184,17 +198,25 @@ class SpanRanker(nn.Module):
         each part. Terms of a single word are computed once per word, so that the vectors of all
         spans are never held in memory.
         """
-        first, rest = cast(nn.Linear, self.mention[0]), self.mention[1:]
+        first = cast(nn.Linear, self.mention[0])
+        rest = self.mention[1:]
         sizes = [h.shape[1], h.shape[1], self.width.embedding_dim, x.shape[1]]
         w_start, w_end, w_width, w_head = first.weight.split(sizes, 1)
         of_start = F.linear(h, w_start, first.bias)
         of_end = F.linear(h, w_end)
         of_head = F.linear(x, w_head)
-        scores, features = [], []
+        scores = []
+        features = []
         count, most = real.shape
-        tables = of_start, real, shares, _window(count, most, h.device)
-        blocks = (table.split(WORDS) for table in tables)
-        for words, spans, share, window in zip(*blocks, strict=True):
+        windows = _window(count, most, h.device)
+        blocks = zip(
+            of_start.split(WORDS),
+            real.split(WORDS),
+            shares.split(WORDS),
+            windows.split(WORDS),
+            strict=True,
+        )
+        for words, spans, share, window in blocks:
             starts, widths = to_device(spans.nonzero().T.contiguous(), h)
             feature = self.dropout(self.width(widths))
             heads = (share @ of_head[window])[starts, widths]
@@ -220,8 +242,10 @@ class SpanRanker(nn.Module):
         """
         most = min(self.max_antecedents, max(len(vectors) - 1, 0))
         later, earlier = to_device(pairs(len(vectors), most), vectors)
-        first, rest = cast(nn.Linear, self.pair[0]), self.pair[1:]
-        sizes = [*[vectors.shape[1]] * 3, 3 * self.genre.embedding_dim]
+        first = cast(nn.Linear, self.pair[0])
+        rest = self.pair[1:]
+        size = vectors.shape[1]
+        sizes = [size, size, size, 3 * self.genre.embedding_dim]
         w_later, w_earlier, w_product, w_features = first.weight.split(sizes, 1)
         of_later = F.linear(vectors, w_later, first.bias)
         of_earlier = F.linear(vectors, w_earlier)
@@ -248,11 +272,11 @@ class SpanRanker(nn.Module):
 
         The dummy is correct for a span without a correct antecedent.
         """
-        return torch.stack([_loss(ranking) for ranking in rankings]).sum()
+        return torch.stack(list(map(_loss, rankings))).sum()
 
     def decode(self, rankings: list[Ranking], batch: Batch) -> list[list[list[Mention]]]:
         """Return the clusters formed by linking each span to its best antecedent."""
-        return [_clusters(ranking) for ranking in rankings]
+        return list(map(_clusters, rankings))
 
 
 def _table(size: int, dim: int) -> nn.Embedding:
@@ -274,7 +298,8 @@ def pairs(count: int, most: int) -> Int[Tensor, "2 P"]:
 
 def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:
     """Return the position of the word w words after word n, at most that of the last word."""
-    first, after = (torch.arange(size, device=device) for size in (count, widths))
+    first = torch.arange(count, device=device)
+    after = torch.arange(widths, device=device)
     return (first[:, None] + after).clamp(max=count - 1)
 
 
@@ -297,7 +322,9 @@ def prune(
     by two numbers per word: the furthest end of those that begin there (`reach`) and the earliest
     start of those that end there (`origin`). A span is checked against its own words only.
     """
-    reach, origin = [-1] * (max(ends) + 1), [len(ends)] * (max(ends) + 1)
+    num_words = max(ends) + 1
+    reach = [-1] * num_words
+    origin = [len(ends)] * num_words
     accepted: list[int] = []
     for span in scores.argsort(descending=True, stable=True).tolist():
         if len(accepted) == most:
@@ -307,7 +334,8 @@ def prune(
         crosses_left = min(origin[start:end], default=start) < start
         if crosses_right or crosses_left:
             continue
-        reach[start], origin[end] = max(reach[start], end), min(origin[end], start)
+        reach[start] = max(reach[start], end)
+        origin[end] = min(origin[end], start)
         accepted.append(span)
     return torch.tensor(sorted(accepted), dtype=torch.long)
 
@@ -321,12 +349,16 @@ def _gold(mentions: Int[np.ndarray, "M 3"], real: Bool[Tensor, "N W"]) -> Int[Te
 
 
 def _loss(ranking: Ranking) -> Float[Tensor, ""]:
-    scores, clusters = ranking.scores, ranking.clusters
-    spans, distances = (torch.arange(size, device=scores.device) for size in scores.shape)
+    scores = ranking.scores
+    clusters = ranking.clusters
+    count, width = scores.shape
+    spans = torch.arange(count, device=scores.device)
+    distances = torch.arange(width, device=scores.device)
     antecedents = spans[:, None] - distances
     cluster = clusters[:, None]
     same = (clusters[antecedents.clamp(min=0)] == cluster) & (cluster > 0) & (antecedents >= 0)
-    correct = torch.cat([~same[:, 1:].any(1, keepdim=True), same[:, 1:]], 1)
+    has_none = ~same[:, 1:].any(1, keepdim=True)
+    correct = torch.cat([has_none, same[:, 1:]], 1)
     return (scores.logsumexp(1) - scores.masked_fill(~correct, -torch.inf).logsumexp(1)).sum()
 
 
@@ -337,7 +369,8 @@ def _clusters(ranking: Ranking) -> list[list[Mention]]:
     for span, back in enumerate(ranking.scores.argmax(1).tolist()):
         if back == 0:
             continue
-        if (antecedent := span - back) not in homes:
+        antecedent = span - back
+        if antecedent not in homes:
             homes[antecedent] = [mentions[antecedent]]
             clusters.append(homes[antecedent])
         homes[span] = homes[antecedent]

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -43,6 +43,7 @@ from elmo_bench.text.conll import WORD, is_conll2012, name_spans, read_documents
 from .seqeval import seqeval_scores
 
 log = logging.getLogger(__name__)
+_NUMBER = re.compile(r"\d+([-.]\d+)?")
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,11 @@ class Example:
     @property
     def labels(self) -> list[str]:
         """All BIOUL tags of the entities' types, since entities of other examples may be longer."""
-        return ["O", *(f"{prefix}-{entity.label}" for entity in self.entities for prefix in "BILU")]
+        labels = ["O"]
+        for entity in self.entities:
+            for prefix in "BILU":
+                labels.append(f"{prefix}-{entity.label}")
+        return labels
 
     @property
     def gold(self) -> list[str]:
@@ -93,92 +98,95 @@ def read(path: Path, *, annotated: bool = False) -> Iterator[Example]:
     `TAGS` (a TYPE has no spaces and no characters that cannot be seen).
     """
     if is_conll2012(path):
-        num_left_out = 0
-        for _, parts in groupby(_of_conll2012(path), lambda sentence: sentence.document):
-            sentences = list(parts)
-            if not annotated or any(sentence.entities for sentence in sentences):
-                yield from sentences
-            else:
-                num_left_out += 1
-        if num_left_out:
-            documents = counted_noun(num_left_out, "document")
-            log.info("%s: leaves out %s without a name (annotated=true)", path, documents)
-        return
+        yield from _of_conll2012(path, annotated=annotated)
+    else:
+        yield from _of_columns(path)
+
+
+def _of_conll2012(path: Path, *, annotated: bool) -> Iterator[Example]:
+    num_left_out = 0
+    for _, parts in groupby(_all_of_conll2012(path), lambda sentence: sentence.document):
+        sentences = list(parts)
+        if annotated and not any(sentence.entities for sentence in sentences):
+            num_left_out += 1
+        else:
+            yield from sentences
+    if num_left_out:
+        documents = counted_noun(num_left_out, "document")
+        log.info("%s: leaves out %s without a name (annotated=true)", path, documents)
+
+
+def _all_of_conll2012(path: Path) -> Iterator[Example]:
+    for document in read_documents(path):
+        for rows in document.sentences:
+            words = tuple(row.columns[WORD] for row in rows)
+            entities = tuple(name_spans(rows, path))
+            yield Example(words, entities, f"{path}:{rows[0].line}", document.id)
+
+
+def _of_columns(path: Path) -> Iterator[Example]:
     is_checked = False
     for rows in read_blocks(path):
         if not is_checked:
             _check_numbers(path, rows)
             is_checked = len(rows) > 1  # one word alone may be a number
-        words, tags = _words(path, rows), [row.columns[-1] for row in rows]
-        source, document = f"{path}:{rows[0].line}", rows[0].document
-        yield Example(words, tuple(tags_to_spans(tags)), source, document)
+        words = _words(path, rows)
+        entities = tuple(tags_to_spans([row.columns[-1] for row in rows]))
+        yield Example(words, entities, f"{path}:{rows[0].line}", rows[0].document)
 
 
 def _check_numbers(path: Path, rows: Sequence[Row]) -> None:
     """Raise ValueError if the first column numbers the words."""
     firsts = [row.columns[0] for row in rows]
-    whole = [each for each in firsts if each.isdecimal()]  # CoNLL-U also has 1-2 and 1.1
-    starts = [[*map(str, range(first, first + len(whole)))] for first in (0, 1)]
-    are_numbers = whole in starts and all(re.fullmatch(r"\d+([-.]\d+)?", each) for each in firsts)
-    width = len(rows[0].columns)
-    if are_numbers and len(whole) > 1 and width > 2:
-        with_tags = (k for k in range(2, width) if all(is_tag(row.columns[k]) for row in rows))
-        tag = next(with_tags, width - 1) + 1
-        has_tabs = any("\t" in line for number, line in read_lines(path) if number == rows[0].line)
-        mark = " -F'\\t' -v OFS='\\t'" if has_tabs else ""
+    numbers = [cell for cell in firsts if cell.isdecimal()]  # CoNLL-U also has 1-2 and 1.1
+    from_0 = list(map(str, range(len(numbers))))
+    from_1 = list(map(str, range(1, len(numbers) + 1)))
+    are_numbers = numbers in (from_0, from_1) and all(map(_NUMBER.fullmatch, firsts))
+    first = rows[0]
+    if are_numbers and len(numbers) > 1 and len(first.columns) > 2:
+        tag = _tag_column(rows) + 1
+        has_tabs = any("\t" in line for number, line in read_lines(path) if number == first.line)
+        options = " -F'\\t' -v OFS='\\t'" if has_tabs else ""
         raise ValueError(
-            f"{path}:{rows[0].line}: column 1 numbers the words, but it must have the words: "
-            f"awk{mark} '!/^#/ && $1 !~ /[-.]/ {{print $2, ${tag}}}' OLD > NEW keeps the columns 2 "
-            f"and {tag}"
+            f"{path}:{first.line}: column 1 numbers the words, but it must have the words: "
+            f"awk{options} '!/^#/ && $1 !~ /[-.]/ {{print $2, ${tag}}}' OLD > NEW keeps the "
+            f"columns 2 and {tag}"
         )
 
 
-def _of_conll2012(path: Path) -> Iterator[Example]:
-    for document in read_documents(path):
-        for rows in document.sentences:
-            words, names = tuple(row.columns[WORD] for row in rows), name_spans(rows, path)
-            yield Example(words, tuple(names), f"{path}:{rows[0].line}", document.id)
+def _tag_column(rows: Sequence[Row]) -> int:
+    """Return the first column behind a number and a word that has only tags; else the last one."""
+    last = len(rows[0].columns) - 1
+    for column in range(2, last):
+        if all(is_tag(row.columns[column]) for row in rows):
+            return column
+    return last
 
 
 def _words(path: Path, rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the words of a sentence; raises ValueError for a word or tag of another form."""
-    for number, (word, *_, tag), _ in rows:
+    words = []
+    for row in rows:
+        word = row.columns[0]
+        tag = row.columns[-1]
         if not word or " " in word:  # `write` could not write it
-            wrong = f"word {word!r}, but a word must not be empty or contain spaces"
-            raise ValueError(f"{path}:{number}: {wrong}")
+            raise ValueError(
+                f"{path}:{row.line}: word {word!r}, but a word must not be empty or contain spaces"
+            )
         if not is_tag(tag):
-            wrong = f"tag {shown(tag)}, but a tag must be {TAGS}"
-            raise ValueError(f"{path}:{number}: {wrong}")
-    return tuple(row.columns[0] for row in rows)
+            raise ValueError(f"{path}:{row.line}: tag {shown(tag)}, but a tag must be {TAGS}")
+        words.append(word)
+    return tuple(words)
 
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of sentences."""
     sentences = [example.words for example in examples]
-    tags = [spans_to_bioul(example.entities, len(example.words)) for example in examples]
-    numbers = [torch.tensor([vocab.label_id(tag) for tag in row]) for row in tags]
-    return Batch(tokens(sentences, vocab), pad_sequence(numbers, True))
-
-
-def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
-    """Read predicted tags, a file's last column; raises the errors of `gold_of` and `read`.
-
-    They stay as they are, wrong ones too, unless a scheme has more prefixes than B- and I-: then
-    they become IOB2.
-    """
-    as_iob2 = gold_of(path, list(read(path)), examples)
-    if is_conll2012(path):
-        return as_iob2
-    rows = [[row.columns[-1] for row in block] for block in read_blocks(path)]
-    has_others = any(tag[0] not in "OBI" for tags in rows for tag in tags)
-    return as_iob2 if has_others else rows
-
-
-def other_scores(
-    examples: Sequence[Example], predictions: Sequence[Sequence[str]]
-) -> dict[str, float]:
-    """Return the figures of seqeval, by the names of `seqeval_scores`."""
-    return seqeval_scores(predictions, [example.gold for example in examples])
+    tags = []
+    for example in examples:
+        bioul = spans_to_bioul(example.entities, len(example.words))
+        tags.append(torch.tensor([vocab.label_id(tag) for tag in bioul]))
+    return Batch(tokens(sentences, vocab), pad_sequence(tags, True))
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
@@ -190,6 +198,22 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
             file.write("\n")
 
 
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]:
+    """Read predicted tags, a file's last column; raises the errors of `gold_of` and `read`.
+
+    They stay as they are, wrong ones too, unless a scheme has more prefixes than B- and I-: then
+    they become IOB2.
+    """
+    as_iob2 = gold_of(path, list(read(path)), examples)
+    if is_conll2012(path):
+        return as_iob2
+    as_written = []
+    for rows in read_blocks(path):
+        as_written.append([row.columns[-1] for row in rows])
+    has_others = any(tag[0] not in "OBI" for tag in chain.from_iterable(as_written))
+    return as_iob2 if has_others else as_written
+
+
 def parse(record: dict[str, Any], source: str) -> Example:
     """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
     return Example(tuple(words_of(record, source)), (), source)
@@ -198,3 +222,10 @@ def parse(record: dict[str, Any], source: str) -> Example:
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
     """Return the JSON record of a prediction, `{"tokens": ..., "tags": ...}`, with IOB2 tags."""
     return {"tokens": list(example.words), "tags": list(prediction)}
+
+
+def other_scores(
+    examples: Sequence[Example], predictions: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Return the figures of seqeval, by the names of `seqeval_scores`."""
+    return seqeval_scores(predictions, [example.gold for example in examples])

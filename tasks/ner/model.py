@@ -35,7 +35,9 @@ class BiLstmCrf(nn.Module):
         crf: bool = True,
     ) -> None:
         super().__init__()
-        self.backbone, self.labels, self.output_dropout = backbone(), list(labels), output_dropout
+        self.backbone = backbone()
+        self.labels = list(labels)
+        self.output_dropout = output_dropout
         kind: Any = BiLstm if hidden_size else Identity
         self.upper = kind(input_size=self.backbone.dim, hidden_size=hidden_size, dropout=dropout)
         self.output = Scores(self.upper.dim, len(self.labels))
@@ -53,7 +55,8 @@ class BiLstmCrf(nn.Module):
         mask = batch.tokens.mask
         if self.crf is None:
             losses = F.cross_entropy(scores[mask], batch.tags[mask], reduction="none")
-            return (losses * (mask / mask.sum(1, keepdim=True))[mask]).sum() / len(mask)
+            shares = (mask / mask.sum(1, keepdim=True))[mask]  # of a word in its sentence
+            return (losses * shares).sum() / len(mask)
         return -self.crf.log_likelihood(scores, batch.tags, mask).sum()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
@@ -63,5 +66,8 @@ class BiLstmCrf(nn.Module):
             rows = [row[:length] for row, length in best]
         else:
             rows = self.crf.decode(scores, batch.tokens.mask)
-        tagged = ([self.labels[label] for label in row] for row in rows)
-        return [spans_to_iob2(tags_to_spans(tags), len(tags)) for tags in tagged]
+        predictions = []
+        for row in rows:
+            bioul = [self.labels[label] for label in row]
+            predictions.append(spans_to_iob2(tags_to_spans(bioul), len(bioul)))
+        return predictions

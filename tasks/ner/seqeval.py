@@ -18,7 +18,8 @@ def seqeval_scores(predicted: Tags, gold: Tags) -> dict[str, float]:
     from seqeval.metrics import classification_report  # imports scikit-learn, which takes a second
     from seqeval.scheme import IOB2
 
-    sides = [[*map(list, gold)], [*map(list, predicted)]]
+    gold_tags = list(map(list, gold))
+    predicted_tags = list(map(list, predicted))
     modes: dict[str, dict[str, Any]] = {
         "seqeval": {},
         "seqeval_strict": {"mode": "strict", "scheme": IOB2},
@@ -28,10 +29,13 @@ def seqeval_scores(predicted: Tags, gold: Tags) -> dict[str, float]:
         with warnings.catch_warnings():
             # Without any entity: it takes the mean over no types, which is not used here.
             warnings.simplefilter("ignore", RuntimeWarning)
-            report = classification_report(*sides, output_dict=True, zero_division=0, **options)
+            report = classification_report(
+                gold_tags, predicted_tags, output_dict=True, zero_division=0, **options
+            )
         for name, figures in report.items():
             if name in ("macro avg", "weighted avg"):
                 continue
             group = mode if name == "micro avg" else f"{mode}/{name}"
-            scores |= {f"{group}/{ours}": float(figures[its]) for its, ours in FIGURES.items()}
+            for its, ours in FIGURES.items():
+                scores[f"{group}/{ours}"] = float(figures[its])
     return scores

@@ -77,7 +77,9 @@ class Example:
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
-        return [joined(self.question, self.paragraph.words)] if self.joint else self.texts
+        if self.joint:
+            return [joined(self.question, self.paragraph.words)]
+        return self.texts
 
 
 class Batch(NamedTuple):
@@ -116,26 +118,32 @@ def read(path: Path, *, joint: bool = False) -> Iterator[Example]:
         texts = [_field(answer, "text", str, source) for answer in answers]
         spans = tuple(_span(answer, context, source, counts) for answer in answers)
         yield Example(identity, context, question, texts, spans, source, group, joint)
-    answers, within, differ = (counts[each] for each in ("answers", "within", "differ"))
+    are_many = max(counts["within"], counts["differ"]) > MANY * counts["answers"]
     log.log(
-        logging.WARNING if max(within, differ) > MANY * answers else logging.INFO,
+        logging.WARNING if are_many else logging.INFO,
         "%s: %d questions, %d answers; %d begin or end within a token, %d differ from the text at "
         "their offset (words must be separated by spaces, offsets count characters)",
-        *(path, len(seen), answers, within, differ),
+        path,
+        len(seen),
+        counts["answers"],
+        counts["within"],
+        counts["differ"],
     )
 
 
 def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]]:
     """Yield each question's record, paragraph, location in the file, and group."""
     content = read_json(path, max_bytes=MAX_BYTES)
-    for a, article in enumerate(_field(content, "data", list, f"{path}")):
-        of_article = f"data[{a}]"
-        for p, paragraph in enumerate(_field(article, "paragraphs", list, f"{path}: {of_article}")):
-            of_paragraph = f"{of_article}.paragraphs[{p}]"
+    articles = _field(content, "data", list, f"{path}")
+    for article_number, article in enumerate(articles):
+        of_article = f"data[{article_number}]"
+        paragraphs = _field(article, "paragraphs", list, f"{path}: {of_article}")
+        for paragraph_number, paragraph in enumerate(paragraphs):
+            of_paragraph = f"{of_article}.paragraphs[{paragraph_number}]"
             where = f"{path}: {of_paragraph}"
             context = _text(paragraph, "context", where)
-            for q, record in enumerate(_field(paragraph, "qas", list, where)):
-                yield record, context, f"{where}.qas[{q}]", (of_article, of_paragraph)
+            for number, record in enumerate(_field(paragraph, "qas", list, where)):
+                yield record, context, f"{where}.qas[{number}]", (of_article, of_paragraph)
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:
@@ -152,16 +160,23 @@ def _text(record: Any, key: str, source: str) -> Paragraph:
     offsets = token_offsets(text, fine=True)
     if not offsets:
         raise ValueError(f"{source}: the {key} has no words: {text!r}")
-    words = (text[start:end] for start, end in offsets)
-    plain = tuple('"' if word in ("``", "''") else word.translate(PLAIN) for word in words)
-    return Paragraph(text, plain, tuple(offsets))
+    words = tuple(_plain(text[start:end]) for start, end in offsets)
+    return Paragraph(text, words, tuple(offsets))
+
+
+def _plain(word: str) -> str:
+    """Return a word with the quotes, minus signs and dashes of the model's input."""
+    if word in ("``", "''"):
+        return '"'
+    return word.translate(PLAIN)
 
 
 def _span(record: Any, context: Paragraph, source: str, counts: Counter[str]) -> Span:
     """Return the first and last token of an answer."""
     text = _field(record, "text", str, source)
     start = _field(record, "answer_start", int, source)
-    end, size = start + len(text), len(context.text)
+    end = start + len(text)
+    size = len(context.text)
     first, last = token_span(context.offsets, start, end)
     if not 0 <= start < end <= size or last < first or not text.strip():
         raise ValueError(
@@ -169,8 +184,10 @@ def _span(record: Any, context: Paragraph, source: str, counts: Counter[str]) ->
             f"lie within the context, which has {size} characters"
         )
     counts["answers"] += 1
-    counts["within"] += (context.offsets[first][0], context.offsets[last][1]) != (start, end)
-    counts["differ"] += context.text[start:end] != text
+    if (context.offsets[first][0], context.offsets[last][1]) != (start, end):
+        counts["within"] += 1
+    if context.text[start:end] != text:
+        counts["differ"] += 1
     return first, last
 
 
@@ -186,17 +203,22 @@ def token_span(offsets: Sequence[Span], start: int, end: int) -> Span:
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of questions."""
-    contexts, *questions = zip(*(example.sentences for example in examples), strict=True)
-    offsets, answers = [], []
+    sentences = [example.sentences for example in examples]
+    contexts, *questions = zip(*sentences, strict=True)
+    offsets = []
+    answers = []
     for context, example in zip(contexts, examples, strict=True):
         begin = len(context) - len(example.paragraph.words)  # of the paragraph
-        offsets.append(torch.tensor([(0, 0)] * begin + [*example.paragraph.offsets]))
+        offsets.append(torch.tensor([(0, 0)] * begin + list(example.paragraph.offsets)))
         spans = [(first + begin, last + begin) for first, last in example.spans]
         answers.append(torch.tensor(spans or [(NONE, NONE)]))
-    question = tokens(questions[0], vocab) if questions else None
-    padded = pad_sequence(answers, True, NONE), pad_sequence(offsets, True)
-    texts = [example.paragraph.text for example in examples]
-    return Batch(tokens(contexts, vocab), question, *padded, texts)
+    return Batch(
+        tokens(contexts, vocab),
+        tokens(questions[0], vocab) if questions else None,
+        pad_sequence(answers, True, NONE),
+        pad_sequence(offsets, True),
+        [example.paragraph.text for example in examples],
+    )
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path) -> None:
@@ -211,14 +233,20 @@ def write(examples: Sequence[Example], predictions: Sequence[Answer], path: Path
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Answer]:
     """Read answers by question id; ValueError, with file, for missing or unknown ids or no text."""
     answers = read_json(path, max_bytes=MAX_BYTES)  # question id -> answer
-    ids = {example.identity: None for example in examples}
+    ids = dict.fromkeys(example.identity for example in examples)
+    missing = ids.keys() - answers.keys()
+    unknown = answers.keys() - ids.keys()
     wrong = []
-    if missing := ids.keys() - answers.keys():
-        of_all = f"{len(missing):,} of {counted_noun(len(ids), 'question')}"
-        wrong.append(f"no answer to {of_all}, such as {shown(min(missing))}")
-    if unknown := answers.keys() - ids.keys():
-        came = counted_noun(len(unknown), "answer")
-        wrong.append(f"{came} to no question of the gold file, such as {shown(min(unknown))}")
+    if missing:
+        wrong.append(
+            f"no answer to {len(missing):,} of {counted_noun(len(ids), 'question')}, such as "
+            f"{shown(min(missing))}"
+        )
+    if unknown:
+        wrong.append(
+            f"{counted_noun(len(unknown), 'answer')} to no question of the gold file, such as "
+            f"{shown(min(unknown))}"
+        )
     if wrong:
         raise ValueError(f"{path}: {listed(wrong)}")
     return [Answer(_field(answers, identity, str, f"{path}")) for identity in ids]
@@ -230,7 +258,8 @@ def parse(record: dict[str, Any], source: str, *, joint: bool = False) -> Exampl
     Lists of tokens are not accepted, since answers are substrings of the text. Raises ValueError,
     with `source`, for any other record, or if a text has no words.
     """
-    context, question = (_text(record, key, source) for key in ("context", "question"))
+    context = _text(record, "context", source)
+    question = _text(record, "question", source)
     return Example(source, context, question.words, [], (), source, (source,), joint)
 
 

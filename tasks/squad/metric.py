@@ -25,9 +25,9 @@ def normalise(answer: str) -> str:
     >>> normalise("The  rock-and-roll, a U.S. “music”")
     'rockandroll us “music”'
     """
-    return " ".join(
-        re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(_NO_PUNCTUATION)).split()
-    )
+    plain = answer.lower().translate(_NO_PUNCTUATION)
+    words = re.sub(r"\b(a|an|the)\b", " ", plain).split()
+    return " ".join(words)
 
 
 def exact_match(predicted: str, gold: Sequence[str]) -> bool:
@@ -41,10 +41,8 @@ def f1(predicted: str, gold: Sequence[str]) -> float:
     >>> f1("this is the best span", ["this is a good span", "something else"])
     0.75
     """
-    return max(
-        (_bag_f1(normalise(predicted).split(), normalise(answer).split()) for answer in gold),
-        default=0.0,
-    )
+    words = normalise(predicted).split()
+    return max((_bag_f1(words, normalise(answer).split()) for answer in gold), default=0.0)
 
 
 def _bag_f1(predicted: list[str], gold: list[str]) -> float:
@@ -69,8 +67,7 @@ class AnswerScores(Counts):
     def by_example(self, predicted: Sequence[Answer], gold: Sequence[Sequence[str]]) -> ByExample:
         """Return the scores of each answer, for `exact_match` and `f1`."""
         counts = self.count(predicted, gold)
-        columns = {"exact_match": [1, 0, 1, 0], "f1": [2, 0, 2, 0]}
-        return {name: counts[:, None, column] for name, column in columns.items()}
+        return {"exact_match": counts[:, None, [1, 0, 1, 0]], "f1": counts[:, None, [2, 0, 2, 0]]}
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `exact_match` and `f1` as fractions of 1; 0 if there are no questions."""

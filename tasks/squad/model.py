@@ -31,7 +31,8 @@ class Reader(nn.Module):
 
     def __init__(self, backbone: Callable[..., Backbone], max_answer_length: int | None) -> None:
         super().__init__()
-        self.backbone, self.max_answer_length = backbone(), max_answer_length
+        self.backbone = backbone()
+        self.max_answer_length = max_answer_length
 
     def loss(self, scores: Float[Tensor, "B 2 T"], batch: Batch) -> Float[Tensor, ""]:
         """Return first plus last token's cross-entropy, averaged over questions with a target."""
@@ -88,7 +89,8 @@ class BiDafPlus(Reader):
     def forward(self, batch: Batch) -> Float[Tensor, "B 2 T"]:
         """Return each token's scores as first and as last token of the answer; -inf at padding."""
         asked: Any = batch.question  # not None: `needs_joint` is false
-        context, question = self.backbone(batch.context), self.backbone(asked)
+        context = self.backbone(batch.context)
+        question = self.backbone(asked)
         mask = batch.context.mask
         merged = self.attention(context, question, mask, asked.mask)
         x = torch.relu(self.merge(merged))

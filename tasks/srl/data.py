@@ -54,10 +54,19 @@ class Example:
     @property
     def labels(self) -> list[str]:
         """All BIO tags of the roles, with the C- and R- forms that other examples may have."""
-        roles = {argument.label for argument in self.arguments}
-        for role in {role.removeprefix("C-").removeprefix("R-") for role in roles}:
-            roles |= {role, f"C-{role}"} | ({f"R-{role}"} if role != "V" else set())
-        return ["O", *(f"{prefix}-{role}" for role in sorted(roles) for prefix in "BI")]
+        roles = set()
+        for argument in self.arguments:
+            role = argument.label.removeprefix("C-").removeprefix("R-")
+            roles.add(argument.label)
+            roles.add(role)
+            roles.add(f"C-{role}")
+            if role != "V":
+                roles.add(f"R-{role}")
+        labels = ["O"]
+        for role in sorted(roles):
+            labels.append(f"B-{role}")
+            labels.append(f"I-{role}")
+        return labels
 
     @property
     def gold(self) -> list[str]:
@@ -86,33 +95,46 @@ def read(path: Path) -> Iterator[Example]:
 
 def _examples(rows: Sequence[Row], document: str, path: Path) -> Iterator[Example]:
     """Yield the examples of a sentence; a predicate is the words of its V and C-V."""
-    words, source = tuple(row.columns[WORD] for row in rows), f"{path}:{rows[0].line}"
+    words = tuple(row.columns[WORD] for row in rows)
+    source = f"{path}:{rows[0].line}"
     has_predicate = False
     for column in range(FIRST_PREDICATE, len(rows[0].columns) - 1):
-        if not (arguments := bracket_spans(rows, column, path)):
+        arguments = bracket_spans(rows, column, path)
+        if not arguments:
             continue
         has_predicate = True
         if all(role != "V" for role, _, _ in arguments):
             raise ValueError(
                 f"{source}: column {column + 1}, the arguments of a predicate, has no (V*"
             )
-        of_predicate = (span for span in arguments if span.label in ("V", "C-V"))
-        predicate = [k for _, start, end in of_predicate for k in range(start, end + 1)]
-        lemmas = (rows[position].columns[LEMMA] for position in predicate)
-        lemma = next((lemma for lemma in lemmas if lemma != "-"), words[predicate[0]])
+        predicate: list[int] = []
+        for role, start, end in arguments:
+            if role in ("V", "C-V"):
+                predicate.extend(range(start, end + 1))
+        lemma = _lemma(rows, predicate)
         yield Example(words, tuple(predicate), lemma, tuple(arguments), source, document)
     if not has_predicate:
         yield Example(words, (), "-", (), source, document)
 
 
+def _lemma(rows: Sequence[Row], predicate: Sequence[int]) -> str:
+    """Return the first lemma of a predicate's words, or its first word if none has a lemma."""
+    for position in predicate:
+        lemma = rows[position].columns[LEMMA]
+        if lemma != "-":
+            return lemma
+    return rows[predicate[0]].columns[WORD]
+
+
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of sentences, each with one predicate."""
-    batch = tokens([example.words for example in examples], vocab)
-    predicate = torch.zeros_like(batch.mask)
+    sentences = tokens([example.words for example in examples], vocab)
+    predicate = torch.zeros_like(sentences.mask)
+    tags = []
     for row, example in enumerate(examples):
         predicate[row, list(example.predicate)] = True
-    tags = [torch.tensor([vocab.label_id(tag) for tag in example.gold]) for example in examples]
-    return Batch(batch, predicate, pad_sequence(tags, True))
+        tags.append(torch.tensor([vocab.label_id(tag) for tag in example.gold]))
+    return Batch(sentences, predicate, pad_sequence(tags, True))
 
 
 def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], path: Path) -> None:
@@ -121,16 +143,19 @@ def write(examples: Sequence[Example], predictions: Sequence[Sequence[str]], pat
     The lemma - is written as _, since - means that a word is no predicate. srl-eval.pl also needs a
     gold file: `write(examples, [example.gold for example in examples], path)`.
     """
-    cells = iter([_brackets(tags) for _, tags in zip(examples, predictions, strict=True)])
+    pairs = zip(examples, predictions, strict=True)
+    brackets = iter([_brackets(tags) for _, tags in pairs])
     with path.open("w", encoding="utf-8") as file:
         for sentence in _sentences(examples):
-            lemmas, columns = ["-"] * len(sentence[0].words), []
+            lemmas = ["-"] * len(sentence[0].words)
+            columns = []
             for example in sentence:
-                column = next(cells)
+                column = next(brackets)
                 if example.predicate:
                     lemmas[example.predicate[0]] = "_" if example.lemma == "-" else example.lemma
                     columns.append(column)
-            file.writelines(" ".join(row) + "\n" for row in zip(lemmas, *columns, strict=True))
+            for row in zip(lemmas, *columns, strict=True):
+                file.write(" ".join(row) + "\n")
             file.write("\n")
 
 
@@ -166,14 +191,8 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     Raises ValueError if words or predicates differ from those of the examples, with file and line,
     or if the number of sentences does, with the file.
     """
-    lines = ((number, line.strip(" \t")) for number, line in read_lines(path))
-    blocks = [
-        [Row(number, GAP.split(cells)) for number, cells in block]
-        for is_sentence, block in groupby(lines, lambda line: line[1] != "")
-        if is_sentence
-    ]
     predictions = []
-    for rows, sentence in paired(path, blocks, list(_sentences(examples))):
+    for rows, sentence in paired(path, _blocks(path), list(_sentences(examples))):
         _check_fit(rows, sentence, path)
         for column, example in enumerate(sentence, 1):
             spans = bracket_spans(rows, column, path) if example.predicate else []
@@ -181,11 +200,21 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[list[str]]
     return predictions
 
 
+def _blocks(path: Path) -> list[list[Row]]:
+    """Return the rows of each sentence in a file written by `write`."""
+    blocks = []
+    for is_sentence, lines in groupby(read_lines(path), lambda line: line[1].strip(" \t") != ""):
+        if is_sentence:
+            blocks.append([Row(number, GAP.split(line.strip(" \t"))) for number, line in lines])
+    return blocks
+
+
 def _check_fit(rows: Sequence[Row], sentence: Sequence[Example], path: Path) -> None:
     """Raise ValueError unless the rows have the words and predicates of one sentence's examples."""
     expected = [example.predicate[0] for example in sentence if example.predicate]
     predicates = [position for position, row in enumerate(rows) if row.columns[0] != "-"]
-    count, widths = len(sentence[0].words), {len(row.columns) for row in rows}
+    widths = {len(row.columns) for row in rows}
+    count = len(sentence[0].words)
     if (len(rows), predicates, widths) != (count, expected, {1 + len(expected)}):
         raise ValueError(
             f"{path}:{rows[0].line}: a sentence of {len(rows)} words with predicates at "
@@ -219,5 +248,8 @@ def parse(record: dict[str, Any], source: str) -> Example:
 
 def render(example: Example, prediction: Sequence[str]) -> dict[str, Any]:
     """Return a prediction as JSON: `{"tokens", "predicate": positions, "tags": IOB2 tags}`."""
-    words, predicate = list(example.words), list(example.predicate)
-    return {"tokens": words, "predicate": predicate, "tags": list(prediction)}
+    return {
+        "tokens": list(example.words),
+        "predicate": list(example.predicate),
+        "tags": list(prediction),
+    }

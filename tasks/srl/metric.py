@@ -49,7 +49,10 @@ class ArgumentF1(SpanF1):
     sought = "argument"
 
     def __init__(self, labels: Iterable[str]) -> None:
-        super().__init__(["B-V", *(label[:2] + label[2:].removeprefix("C-") for label in labels)])
+        tags = ["B-V"]
+        for label in labels:
+            tags.append(label[:2] + label[2:].removeprefix("C-"))
+        super().__init__(tags)
         self.verb = self.types.index("V")
 
     def chunks(self, tags: Tags) -> set[Argument]:
@@ -59,8 +62,11 @@ class ArgumentF1(SpanF1):
         return counts.sum(-2) - counts[..., self.verb, :]
 
     def tally(self, side: Sequence[Tags]) -> Counter[str]:
-        return Counter({role: n for role, n in super().tally(side).items() if role != "V"})
+        counts = super().tally(side)
+        del counts["V"]
+        return counts
 
     def count(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> Int[Tensor, "N K 3"]:
         counts = super().count(predicted, gold)
-        return counts * (counts[:, self.verb, 2] > 0)[:, None, None]
+        is_proposition = counts[:, self.verb, 2] > 0
+        return counts * is_proposition[:, None, None]

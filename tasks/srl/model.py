@@ -26,7 +26,8 @@ class PredicateTagger(nn.Module):
         self, backbone: Callable[..., Backbone], labels: Sequence[str], *, indicator_dim: Size
     ) -> None:
         super().__init__()
-        self.backbone, self.labels = backbone(num_features=indicator_dim), list(labels)
+        self.backbone = backbone(num_features=indicator_dim)
+        self.labels = list(labels)
         self.indicator = nn.Embedding(2, indicator_dim)
         # As in AllenNLP: vectors have norm 1.4; with torch's default they would have norm 10.
         nn.init.xavier_uniform_(self.indicator.weight)
@@ -40,12 +41,17 @@ class PredicateTagger(nn.Module):
         """Return the tags' cross-entropy, averaged over a sentence's words, then over sentences."""
         mask = batch.tokens.mask
         # Flattened, since the kernel for sequences has no deterministic version on GPUs.
-        words, tags = scores.flatten(0, 1), batch.tags.flatten()
-        loss = F.cross_entropy(words, tags, reduction="none").view_as(mask)
-        return ((loss * mask).sum(1) / mask.sum(1).clamp(min=1)).mean()
+        words = scores.flatten(0, 1)
+        losses = F.cross_entropy(words, batch.tags.flatten(), reduction="none").view_as(mask)
+        return ((losses * mask).sum(1) / mask.sum(1).clamp(min=1)).mean()
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[str]]:
         """Return the best valid tag sequence of each sentence; all O if it has no predicate."""
         rows = viterbi(scores.log_softmax(-1), batch.tokens.mask, tag_moves(self.labels))
-        pairs = zip(rows, batch.predicate.any(1).tolist(), strict=True)
-        return [[self.labels[k] if has_one else "O" for k in row] for row, has_one in pairs]
+        predictions = []
+        for row, has_predicate in zip(rows, batch.predicate.any(1).tolist(), strict=True):
+            if has_predicate:
+                predictions.append([self.labels[label] for label in row])
+            else:
+                predictions.append(["O"] * len(row))
+        return predictions

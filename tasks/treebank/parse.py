@@ -1,5 +1,5 @@
 """Dependency trees: the task `parse`, and its model, the deep biaffine parser of Dozat and Manning
-(2017), whose tree is a maximum spanning arborescence (McDonald et al. 2005).
+(2017).
 
 Axes: B batch, T tokens, N heads (the root, then the tokens), H features, K relations.
 """
@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -22,9 +21,11 @@ from elmo_bench.text import Vocab
 
 from . import sentences
 from .sentences import ARC, Cells, Example
+from .trees import best_tree, is_tree
 
 parse = partial(sentences.parse, columns=ARC)
-read_predictions, write = sentences.read_predictions, sentences.write
+write = sentences.write
+read_predictions = sentences.read_predictions
 ROOT = "root"  # relation of the word whose head is 0
 
 
@@ -42,7 +43,8 @@ def read(path: Path) -> Iterator[Example]:
     """
     for example in sentences.read(path, ARC):
         heads = [head for head, _ in example.gold]
-        if not (all(map(str.isdecimal, heads)) and is_tree([*map(int, heads)])):
+        are_numbers = all(map(str.isdecimal, heads))
+        if not are_numbers or not is_tree(list(map(int, heads))):
             raise ValueError(
                 f"{example.source}: the heads of this sentence (column 7), {' '.join(heads)}, are "
                 "no tree: one word must have head 0, and from each word the heads must lead to it"
@@ -52,16 +54,25 @@ def read(path: Path) -> Iterator[Example]:
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of sentences."""
-    heads = [torch.tensor([int(head) for head, _ in each.gold]) for each in examples]
-    names = [torch.tensor([vocab.label_id(name) for _, name in each.gold]) for each in examples]
-    padded = (pad_sequence(numbers, True, -1) for numbers in (heads, names))
-    return Batch(tokens([each.words for each in examples], vocab), *padded)
+    words = [example.words for example in examples]
+    heads = []
+    relations = []
+    for example in examples:
+        heads.append(torch.tensor([int(head) for head, _ in example.gold]))
+        relations.append(torch.tensor([vocab.label_id(name) for _, name in example.gold]))
+    return Batch(
+        tokens(words, vocab), pad_sequence(heads, True, -1), pad_sequence(relations, True, -1)
+    )
 
 
 def render(example: Example, prediction: Sequence[Cells]) -> dict[str, Any]:
     """Return the JSON record of a prediction, `{"tokens": ..., "heads": ..., "relations": ...}`."""
-    heads, names = zip(*prediction, strict=True)
-    return {"tokens": list(example.words), "heads": [*map(int, heads)], "relations": names}
+    heads, relations = zip(*prediction, strict=True)
+    return {
+        "tokens": list(example.words),
+        "heads": list(map(int, heads)),
+        "relations": relations,
+    }
 
 
 ArcScores = tuple[Float[Tensor, "B T N"], Float[Tensor, "B T N K"]]  # of heads, of relations
@@ -72,7 +83,8 @@ class Biaffine(nn.Module):
 
     def __init__(self, input_size: int, size: int, outputs: int, dropout: float) -> None:
         super().__init__()
-        self.word, self.head = nn.Linear(input_size, size), nn.Linear(input_size, size)
+        self.word = nn.Linear(input_size, size)
+        self.head = nn.Linear(input_size, size)
         self.weight = nn.Parameter(torch.empty(outputs, size + 1, size + 1))
         nn.init.xavier_uniform_(self.weight)
         self.dropout = dropout
@@ -80,13 +92,15 @@ class Biaffine(nn.Module):
     def forward(
         self, words: Float[Tensor, "B T H"], heads: Float[Tensor, "B N H"]
     ) -> Float[Tensor, "B T N K"]:
-        x, y = (
-            variational_dropout(F.leaky_relu(layer(h), 0.1), self.dropout, self.training)
-            for layer, h in ((self.word, words), (self.head, heads))
-        )
+        x = self._vectors(self.word, words)
+        y = self._vectors(self.head, heads)
         with torch.autocast(x.device.type, enabled=False):
-            x, y = (F.pad(h.to(self.weight.dtype), (0, 1), value=1.0) for h in (x, y))
+            x = F.pad(x.to(self.weight.dtype), (0, 1), value=1.0)
+            y = F.pad(y.to(self.weight.dtype), (0, 1), value=1.0)
             return torch.einsum("bti,kij,bnj->btnk", x, self.weight, y)
+
+    def _vectors(self, layer: nn.Linear, h: Float[Tensor, "B _ H"]) -> Float[Tensor, "B _ _"]:
+        return variational_dropout(F.leaky_relu(layer(h), 0.1), self.dropout, self.training)
 
 
 class BiaffineParser(nn.Module):
@@ -108,7 +122,9 @@ class BiaffineParser(nn.Module):
         loss: Literal["words", "sentences"] = "words",
     ) -> None:
         super().__init__()
-        self.backbone, self.labels, self.dropout = backbone(), list(labels), dropout
+        self.backbone = backbone()
+        self.labels = list(labels)
+        self.dropout = dropout
         self.is_mean_of_words = loss == "words"
         dim = self.backbone.dim
         self.root = nn.Parameter(torch.randn(dim) / dim**0.5)
@@ -117,8 +133,10 @@ class BiaffineParser(nn.Module):
 
     def forward(self, batch: Batch) -> ArcScores:
         words = self.backbone(batch.tokens)
-        heads = torch.cat([self.root.to(words.dtype).expand(len(words), 1, -1), words], 1)
-        words, heads = (variational_dropout(h, self.dropout, self.training) for h in (words, heads))
+        root = self.root.to(words.dtype).expand(len(words), 1, -1)
+        heads = torch.cat([root, words], 1)
+        words = variational_dropout(words, self.dropout, self.training)
+        heads = variational_dropout(heads, self.dropout, self.training)
         scores = self.heads(words, heads)[..., 0]
         # No word past the sentence's end is a head, and no word is its own.
         possible = F.pad(batch.tokens.mask, (1, 0), value=True)[:, None]
@@ -132,12 +150,9 @@ class BiaffineParser(nn.Module):
         """
         heads = batch.heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, len(self.labels))
         relations = scores[1].gather(2, heads)[:, :, 0]
-        losses = [
-            F.cross_entropy(x.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")
-            for x, gold in ((scores[0], batch.heads), (relations, batch.relations))
-        ]
+        total = _total_loss(scores[0], batch.heads) + _total_loss(relations, batch.relations)
         count = batch.tokens.lengths.sum() if self.is_mean_of_words else len(batch.heads)
-        return torch.stack(losses).sum() / int(count)
+        return total / int(count)
 
     def decode(self, scores: ArcScores, batch: Batch) -> list[list[Cells]]:
         """Return the best tree of each sentence, with the best relation of each of its arcs; the
@@ -149,68 +164,14 @@ class BiaffineParser(nn.Module):
         logits = scores[0].detach().log_softmax(-1).cpu().double().numpy()
         trees: list[list[Cells]] = []
         for row, best, length in zip(logits, names, batch.tokens.lengths, strict=True):
-            arcs = enumerate(best_tree(row[:length, : length + 1]))
-            trees.append([(str(h), self.labels[best[k][h]] if h else ROOT) for k, h in arcs])
+            tree: list[Cells] = []
+            for word, head in enumerate(best_tree(row[:length, : length + 1])):
+                relation = self.labels[best[word][head]] if head else ROOT
+                tree.append((str(head), relation))
+            trees.append(tree)
         return trees
 
 
-def is_tree(heads: Sequence[int]) -> bool:
-    """Whether heads, from 1 and 0 for the root, are a tree with one word below the root.
-
-    >>> is_tree([2, 0, 2]), is_tree([0, 0]), is_tree([2, 1, 0]), is_tree([0, 3])
-    (True, False, False, False)
-    """
-    is_one = max(heads) <= len(heads) and [*heads].count(0) == 1
-    return is_one and not _ends(np.array([0, *heads])).any()
-
-
-def _ends(heads: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
-    """Return where the heads lead from each: to 0, the root, or round a cycle."""
-    for _ in range(len(heads).bit_length()):
-        heads = heads[heads]  # twice as many steps
-    return heads
-
-
-def best_tree(scores: Float[np.ndarray, "T N"]) -> list[int]:
-    """Return the heads of the best tree with one word below the root; own heads do not count."""
-    square = np.pad(scores.astype(np.float64), ((1, 0), (0, 0)))
-    np.fill_diagonal(square, square.max())
-    # A second arc from the root costs more than all others together (Zmigrod et al. 2020).
-    square[:, 0] -= np.ptp(square) * len(square) + 1
-    np.fill_diagonal(square, -np.inf)
-    square[0] = -np.inf  # so that the root's own head is 0
-    return _best_heads(square).tolist()[1:]
-
-
-def _best_heads(scores: Float[np.ndarray, "N N"]) -> Int[np.ndarray, " N"]:
-    """Return the head of each; changes the scores. One without any arc, as the root, has head 0.
-
-    While the best heads have a cycle, its first word stands for all of them, with their best arcs
-    in and out (Chu and Liu 1965; Edmonds 1967); the others keep no arc.
-    """
-    merged = []
-    while (ends := _ends(heads := scores.argmax(1))).any():
-        cycle = _cycle(heads, int(ends.max()))
-        inside = heads[cycle]
-        # An arc to a word of the cycle replaces the one that it has there.
-        into = scores[cycle] - scores[cycle, inside][:, None]
-        out = scores[:, cycle]
-        merged.append((cycle, inside, into.argmax(0), out.argmax(1)))
-        scores[cycle], scores[:, cycle] = -np.inf, -np.inf
-        ours, others = cycle[0], np.setdiff1d(np.arange(len(scores)), cycle)
-        scores[ours, others], scores[others, ours] = into.max(0)[others], out.max(1)[others]
-    for cycle, inside, entered, left in reversed(merged):
-        below = np.flatnonzero(heads == cycle[0])
-        heads[below] = cycle[left[below]]
-        head = heads[cycle[0]]
-        heads[cycle] = inside
-        heads[cycle[entered[head]]] = head
-    return heads
-
-
-def _cycle(heads: Int[np.ndarray, " N"], word: int) -> Int[np.ndarray, " C"]:
-    """Return the words of the cycle on which a word stands."""
-    cycle = [word]
-    while heads[cycle[-1]] != word:
-        cycle.append(heads[cycle[-1]])
-    return np.array(cycle)
+def _total_loss(scores: Float[Tensor, "B T _"], gold: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
+    """Return the cross-entropy, summed over the words of a batch."""
+    return F.cross_entropy(scores.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")

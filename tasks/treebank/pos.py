@@ -21,7 +21,8 @@ from .sentences import TAG, Cells, Example
 
 read = partial(sentences.read, columns=TAG)
 parse = partial(sentences.parse, columns=TAG)
-read_predictions, write = sentences.read_predictions, sentences.write
+write = sentences.write
+read_predictions = sentences.read_predictions
 
 
 class Batch(NamedTuple):
@@ -33,8 +34,11 @@ class Batch(NamedTuple):
 
 def collate(examples: Sequence[Example], vocab: Vocab) -> Batch:
     """Make a batch of sentences."""
-    tags = [torch.tensor([vocab.label_id(tag) for (tag,) in each.gold]) for each in examples]
-    return Batch(tokens([each.words for each in examples], vocab), pad_sequence(tags, True, -1))
+    words = [example.words for example in examples]
+    tags = []
+    for example in examples:
+        tags.append(torch.tensor([vocab.label_id(tag) for (tag,) in example.gold]))
+    return Batch(tokens(words, vocab), pad_sequence(tags, True, -1))
 
 
 def render(example: Example, prediction: Sequence[Cells]) -> dict[str, Any]:
@@ -49,7 +53,8 @@ class Tagger(nn.Module):
 
     def __init__(self, backbone: Callable[..., Backbone], labels: Sequence[str]) -> None:
         super().__init__()
-        self.backbone, self.labels = backbone(), list(labels)
+        self.backbone = backbone()
+        self.labels = list(labels)
         self.output = Scores(self.backbone.dim, len(self.labels))
 
     def forward(self, batch: Batch) -> Float[Tensor, "B T K"]:
@@ -60,5 +65,8 @@ class Tagger(nn.Module):
         return F.cross_entropy(scores.flatten(0, 1), tags, ignore_index=-1, reduction="sum")
 
     def decode(self, scores: Float[Tensor, "B T K"], batch: Batch) -> list[list[Cells]]:
-        rows = zip(scores.argmax(-1).tolist(), batch.tokens.lengths, strict=True)
-        return [[(self.labels[label],) for label in row[:length]] for row, length in rows]
+        predictions: list[list[Cells]] = []
+        best = scores.argmax(-1).tolist()
+        for row, length in zip(best, batch.tokens.lengths, strict=True):
+            predictions.append([(self.labels[label],) for label in row[:length]])
+        return predictions

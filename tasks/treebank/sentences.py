@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.metrics import ByExample, Counts
-from elmo_bench.text import gold_of, read_conllu, words_of
+from elmo_bench.text import Row, gold_of, read_conllu, words_of
 
-TAG, ARC = (3,), (6, 7)  # columns: UPOS; head and relation
+TAG = (3,)  # column of UPOS
+ARC = (6, 7)  # columns of head and relation
 # All labels of Universal Dependencies: a small training file may lack one of the dev file.
 LABELS = {
     TAG: "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X",
@@ -44,7 +46,9 @@ class Example:
 
     @property
     def labels(self) -> list[str]:
-        return [*LABELS[self.columns].split(), *(cells[-1] for cells in self.gold)]
+        labels = LABELS[self.columns].split()
+        labels.extend(cells[-1] for cells in self.gold)
+        return labels
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -59,14 +63,22 @@ def read(path: Path, columns: tuple[int, ...]) -> Iterator[Example]:
     `read_conllu`.
     """
     for sentence in read_conllu(path):
-        for row in sentence.rows:
-            if empty := [k + 1 for k in columns if row.columns[k] in ("", "_")]:
-                raise ValueError(f"{path}:{row.line}: column {empty[0]}, to be learnt, is empty")
-        cells = (tuple(row.columns[k] for k in columns) for row in sentence.rows)
-        gold = tuple((*rest, label.split(":")[0] or label) for *rest, label in cells)
-        first, lines = sentence.rows[0], tuple(sentence.lines)
+        gold = tuple(_cells(row, columns, path) for row in sentence.rows)
+        first = sentence.rows[0]
         source = f"{path}:{first.line}"
+        lines = tuple(sentence.lines)
         yield Example(sentence.words, gold, columns, source, first.document, lines)
+
+
+def _cells(row: Row, columns: tuple[int, ...], path: Path) -> Cells:
+    """Return the cells of a word, the last of them without a subtype."""
+    cells = [row.columns[column] for column in columns]
+    for column, cell in zip(columns, cells, strict=True):
+        if cell in ("", "_"):
+            raise ValueError(f"{path}:{row.line}: column {column + 1}, to be learnt, is empty")
+    label = cells[-1]
+    cells[-1] = label.split(":")[0] or label
+    return tuple(cells)
 
 
 def write(examples: Sequence[Example], predictions: Sentences, path: Path) -> None:
@@ -74,7 +86,8 @@ def write(examples: Sequence[Example], predictions: Sentences, path: Path) -> No
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
             cells = iter(predicted)
-            for row in (line.split("\t") for line in example.lines):
+            for line in example.lines:
+                row = line.split("\t")
                 if row[0].isdecimal():
                     for column, cell in zip(example.columns, next(cells), strict=True):
                         row[column] = cell
@@ -90,8 +103,9 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[tuple[Cell
 def parse(record: dict[str, Any], source: str, columns: tuple[int, ...]) -> Example:
     """Read an unlabelled sentence from `{"tokens": list}` or `{"text": text}`; else ValueError."""
     words = tuple(words_of(record, source))
-    cells = (*("0" for _ in columns[1:]), LABELS[columns].split()[0])
-    return Example(words, (cells,) * len(words), columns, source)
+    cells = ["0"] * len(columns)
+    cells[-1] = LABELS[columns].split()[0]
+    return Example(words, (tuple(cells),) * len(words), columns, source)
 
 
 class WordScores(Counts):
@@ -105,23 +119,27 @@ class WordScores(Counts):
 
     def count(self, predicted: Sentences, gold: Sentences) -> Int[Tensor, "N S"]:
         """Return the words that are right by each score, and all words, of each sentence."""
-        sizes = range(1, len(self.names) + 1)
         counts = torch.zeros(len(gold), len(self.names) + 1, dtype=torch.long)
         for row, ours, theirs in zip(counts, predicted, gold, strict=True):
             pairs = list(zip(ours, theirs, strict=True))
-            right = [sum(one[:size] == two[:size] for one, two in pairs) for size in sizes]
-            row += torch.tensor([*right, len(pairs)])
+            sums = []
+            for size in range(1, len(self.names) + 1):
+                sums.append(sum(one[:size] == two[:size] for one, two in pairs))
+            sums.append(len(pairs))
+            row += torch.tensor(sums)
         return counts
 
     def tally(self, side: Sentences) -> Counter[str]:
         """Return how often each label occurs, the last cell of a word."""
-        return Counter(cells[-1] for sentence in side for cells in sentence)
+        return Counter(cells[-1] for cells in chain.from_iterable(side))
 
     def by_example(self, predicted: Sentences, gold: Sentences) -> ByExample:
         """Return the counts of each sentence for each score."""
-        *right, words = self.count(predicted, gold).double().unbind(1)
-        pairs = (torch.stack([each, words] * 2, 1)[:, None] for each in right)
-        return dict(zip(self.names, pairs, strict=True))
+        *rights, words = self.count(predicted, gold).double().unbind(1)
+        figures = {}
+        for name, right in zip(self.names, rights, strict=True):
+            figures[name] = torch.stack([right, words, right, words], 1)[:, None]
+        return figures
 
     def compute(self) -> dict[str, Tensor]:
         """Return the scores, from 0 to 1; 0 without words."""
