@@ -180,9 +180,8 @@ def _notes(report: Report, runs: Sequence[Run]) -> Iterator[str]:
             cell = report.by_row[row][column]
             of_cell = [run for run in runs if values(run, report.keys) == cell.key]
             yield from _notes_on(side, names[column], of_cell)
-    num_hidden = -len(shown)
-    for draws in grouped(report.draws, report.rows, report.columns).values():
-        num_hidden += len(draws)
+    groups = grouped(report.draws, report.rows, report.columns)
+    num_hidden = sum(len(draws) for draws in groups.values()) - len(shown)
     if num_hidden:
         hidden = counted_noun(num_hidden, "draw")
         yield f"not shown: {hidden} of rows without a tuned baseline or side"
