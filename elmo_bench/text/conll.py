@@ -149,8 +149,9 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
             if _NEW.match(line):
                 document += 1
             continue
-        columns = _columns_of_conllu(line, f"{path}:{number}")
-        parts = _id(columns[0], len(sentence.rows), f"{path}:{number}")
+        source = f"{path}:{number}"
+        columns = _columns_of_conllu(line, source)
+        parts = _id(columns[0], len(sentence.rows), source)
         if columns[0] == parts["word"]:
             sentence.rows.append(Row(number, columns, document))
         elif parts["end"]:

@@ -66,7 +66,7 @@ def read(
     _check_types(columns)
     known = tuple(map(_written, labels or ()))
     left_out = list(map(_written, leave_out or ()))
-    sides = [side for side in SIDES if side in columns]
+    sides = _sides(columns)
     unit = _unit(columns)
     num_skipped = 0
     counts = Counter[str | float]()  # of each gold value, in the order of the file
@@ -99,6 +99,11 @@ def _check_types(columns: Mapping[str, Any]) -> None:
         raise ValueError(
             f"data.columns={columns}, but all must be names, or all numbers in a file without names"
         )
+
+
+def _sides(columns: Mapping[str, Any]) -> list[str]:
+    """Return which texts have columns."""
+    return [side for side in SIDES if side in columns]
 
 
 def _unit(columns: Mapping[str, Any]) -> str:
@@ -267,11 +272,11 @@ def _advice(names: Sequence[str], columns: Mapping[str, Any], setting: str) -> s
     ):
         if len(names) == 1 and missing <= {part.strip(' "') for part in names[0].split(mark)}:
             return f"{kind} separate its columns: {advice}"
-    respelt = {name.lower(): name for name in names}
-    if all(name.lower() in respelt for name in wanted):
-        settings = [
-            f"data.columns.{key}={_respelt(column, respelt)}" for key, column in columns.items()
-        ]
+    spelling = {name.lower(): name for name in names}
+    if all(name.lower() in spelling for name in wanted):
+        settings = []
+        for key, column in columns.items():
+            settings.append(f"data.columns.{key}={_respelt(column, spelling)}")
         return f"set {' '.join(settings)}"
     if len(names) < len(columns):
         return f"set {setting}; {KINDS}"
@@ -281,11 +286,11 @@ def _advice(names: Sequence[str], columns: Mapping[str, Any], setting: str) -> s
     )
 
 
-def _respelt(column: Any, respelt: Mapping[str, str]) -> str:
-    """Return a column, or several, as the file spells them, from their names in lower case."""
+def _respelt(column: Any, spelling: Mapping[str, str]) -> str:
+    """Return a column, or several, in the file's spelling of names in lower case."""
     if isinstance(column, list | tuple):
-        return f"[{','.join(respelt[each.lower()] for each in column)}]"
-    return respelt[column.lower()]
+        return f"[{','.join(spelling[name.lower()] for name in column)}]"
+    return spelling[column.lower()]
 
 
 def _numbers(cells: Sequence[str], columns: Mapping[str, Any]) -> str:
@@ -296,7 +301,7 @@ def _numbers(cells: Sequence[str], columns: Mapping[str, Any]) -> str:
     'data.columns.text=1 data.columns.label=2 data.columns.group=3'
     """
     by_length = sorted(range(len(cells)), key=lambda number: -len(cells[number]))
-    sides = [side for side in SIDES if side in columns]
+    sides = _sides(columns)
     others = [key for key in columns if key not in sides]
     longest = sorted(by_length[: len(sides)])
     shortest = by_length[len(sides) :]
@@ -440,7 +445,7 @@ def parse(
     line = record.get("text")
     if pair and isinstance(line, str) and line.count("\t") == 1 and "text2" not in record:
         texts = dict(zip(sides, line.split("\t"), strict=True))
-    if len(texts.keys() & set(SIDES)) != len(sides):
+    if texts.keys() & set(SIDES) != set(sides):
         raise ValueError(f"{source}: {shown(dict(record))}, but the model reads {wanted}")
     words = tuple(_words(texts[side], source, side, tokenized) for side in sides)
     return Example(words, None, source, (), (), joint=joint)

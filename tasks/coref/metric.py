@@ -126,9 +126,9 @@ class CorefScores(Counts):
     def by_example(self, predicted: Sequence[Clusters], gold: Sequence[Clusters]) -> ByExample:
         """Return each document's counts, for `f1` (over three scores) and the F1 of each score."""
         counts = self.count(predicted, gold)
-        each = {f"{name}/f1": counts[:, [number]] for number, name in enumerate(SCORES)}
-        averaged = torch.cat([each[f"{name}/f1"] for name in AVERAGED], 1)
-        return {"f1": averaged} | each
+        by_score = {f"{name}/f1": counts[:, [number]] for number, name in enumerate(SCORES)}
+        averaged = torch.cat([by_score[f"{name}/f1"] for name in AVERAGED], 1)
+        return {"f1": averaged} | by_score
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `f1`, and for each score such as MUC `muc/recall`, `muc/precision` and `muc/f1`.

@@ -201,7 +201,8 @@ def test_parse_and_render():
         two = parse(record, "in:1", pair="text2", tokenized=True, joint=True)
         assert two.sentences == [joined(["It", "rains."], ["Wet"])]
     assert render(two, 0.5) == {"text": ["It", "rains."], "text2": ["Wet"], "score": 0.5}
-    for record, pair in (({"text": "a"}, True), ({"text": "a", "text2": "b"}, None), ({}, None)):
+    both = {"text": "a", "text2": "b"}
+    for record, pair in (({"text": "a"}, True), (both, None), ({"text2": "b"}, None), ({}, None)):
         with pytest.raises(ValueError, match=r"in:1: .*, but the model reads"):
             parse(record, "in:1", pair=pair)
 
