@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.encoders.frozen_layers import check_room, no_room
+from elmo_bench.encoders.frozen_layers import no_room
+from elmo_bench.encoders.memory import check_room
 from elmo_bench.encoders.store import row_bytes
 from elmo_bench.files import counted_noun
 from elmo_bench.files.download import NotHereError, offline
