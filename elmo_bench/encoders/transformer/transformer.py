@@ -29,8 +29,9 @@ from .windows import Pieces, Windows, special_tokens
 
 Pooling = Literal["first", "last", "mean"]
 Dtype = Literal["float32", "bfloat16", "float16"]
-# Pieces in a batch, including padding; more are not faster on a CPU.
-BATCH_PIECES, GPU_PIECES = 1024, 8192
+# Pieces in a batch, including padding.
+BATCH_PIECES = 1024  # more are not faster on a CPU
+GPU_PIECES = 8192
 UNBOUNDED = 512  # pieces of a window if neither model nor tokenizer has a limit
 # Parts of a config that change no layer.
 VOLATILE = {"_name_or_path", "transformers_version", "architectures", "use_cache"}
