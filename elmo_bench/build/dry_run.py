@@ -15,7 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build
 from elmo_bench.build import texts
-from elmo_bench.encoders.frozen_layers import check_room, no_room
+from elmo_bench.encoders.frozen_layers import no_room
+from elmo_bench.encoders.memory import check_room
 from elmo_bench.encoders.store import row_bytes
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.runs import is_baseline, overlap_lines, reads_apart

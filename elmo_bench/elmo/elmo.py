@@ -69,7 +69,10 @@ class Elmo(nn.Module):
         super().__init__()
         for place in at:  # nothing would read another one
             one_of("elmo.at", place, PLACES)
-        self.encoder, self.dropout, self.l2, self.finetune = encoder, dropout, l2, finetune
+        self.encoder = encoder
+        self.dropout = dropout
+        self.l2 = l2
+        self.finetune = finetune
         self.memory: Any = None  # the layers that a frozen encoder gives, read in its place
         self.mixes: Any = nn.ModuleDict()
         self.chosen: list[int] = []  # the layers that the mixes read, in order
@@ -77,8 +80,9 @@ class Elmo(nn.Module):
             self.chosen = chosen_layers(mix, encoder.num_layers)
             # Lightning preserves the mode of each module.
             encoder.requires_grad_(finetune).train(finetune)
-            for place in (place for place in PLACES if place in at):
-                self.mixes[place] = ScalarMix(encoder.num_layers, mix, norm=norm)
+            for place in PLACES:
+                if place in at:
+                    self.mixes[place] = ScalarMix(encoder.num_layers, mix, norm=norm)
 
     def dim(self, place: str) -> int:
         """Return the width of the vectors at a place; 0 without a mix."""
@@ -86,7 +90,9 @@ class Elmo(nn.Module):
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Any:
         """Return the encoder's input for sentences (lists of words); None without a mix."""
-        return (self.memory or self.encoder).prepare(sentences) if self.mixes else None
+        if not self.mixes:
+            return None
+        return (self.memory or self.encoder).prepare(sentences)
 
     def train(self, mode: bool = True) -> "Elmo":
         super().train(mode)

@@ -29,8 +29,10 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
         return list(range(num_layers))
     if choice == "top":
         return [num_layers - 1]
-    layers = [choice] if isinstance(choice, int) else [*choice]
-    if not layers or not {*layers} <= {*range(num_layers)} or len({*layers}) < len(layers):
+    layers = [choice] if isinstance(choice, int) else list(choice)
+    distinct = set(layers)
+    exist = distinct <= set(range(num_layers))
+    if not layers or not exist or len(distinct) < len(layers):
         raise ValueError(
             f"elmo.mix={choice}, but it must be all, top, uniform, a layer or several layers; the "
             f"encoder has layers 0..{num_layers - 1}"
@@ -68,8 +70,8 @@ class ScalarMix(nn.Module):
 
     def normed(self, chosen: Float[Tensor, "L B T D"], mask: Mask) -> Float[Tensor, "L B T D"]:
         """Return the layers as they are mixed, after normalisation."""
-        chosen = chosen.to(self.weights.dtype)
-        return chosen if self.norm is None else self.norm(chosen, mask)
+        layers = chosen.to(self.weights.dtype)
+        return layers if self.norm is None else self.norm(layers, mask)
 
     @property
     def shares(self) -> Float[Tensor, " L"]:
@@ -100,15 +102,18 @@ class BatchNorm(nn.Module):
         self.register_buffer("num_batches", torch.zeros(()))
 
     def forward(self, layers: Float[Tensor, "L B T D"], mask: Mask) -> Float[Tensor, "L B T D"]:
-        mean, variance = self.mean, self.variance
         if self.training or not self.num_batches:
             mean, variance = moments(layers, mask)
+        else:
+            mean = self.mean
+            variance = self.variance
         if self.training:
             self.num_batches += 1
             rate = (1 / self.num_batches).clamp(min=1 / WINDOW)
             self.mean.lerp_(mean.detach(), rate)
             self.variance.lerp_(variance.detach(), rate)
-        shift, scale = mean[:, None, None, None], (variance + EPSILON).rsqrt()[:, None, None, None]
+        shift = mean[:, None, None, None]
+        scale = (variance + EPSILON).rsqrt()[:, None, None, None]
         return (layers - shift) * scale
 
 

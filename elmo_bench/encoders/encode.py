@@ -32,7 +32,7 @@ def batches(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterato
     numbers = sorted(range(len(lengths)), key=lambda number: lengths[number])
     rest = iter(numbers)
     for size in batch_sizes([lengths[number] + 2 for number in numbers], tokens=batch_tokens):
-        yield [*islice(rest, size)]
+        yield list(islice(rest, size))
 
 
 def batch_sizes(
@@ -115,7 +115,7 @@ def encode_batches(
     list of words.
     """
     count = encoder.num_layers
-    if layers is not None and not {*layers} <= {*range(count)}:
+    if layers is not None and not set(layers) <= set(range(count)):
         asked = ",".join(map(str, layers))
         raise ValueError(f"layers=[{asked}], but this encoder has layers 0..{count - 1}")
     for sentence in sentences:
@@ -124,10 +124,12 @@ def encode_batches(
                 f"a sentence is the text {sentence[:80]!r}, but it must be a list of words, such "
                 "as those of text.split()"
             )
-    training, device = encoder.training, device_of(encoder)
+    training = encoder.training
+    device = device_of(encoder)
     encoder.eval()
     try:
-        left = [*batches([len(sentence) for sentence in sentences], batch_tokens)][::-1]
+        left = list(batches([len(sentence) for sentence in sentences], batch_tokens))
+        left.reverse()  # the next one is the last
         while left:
             numbers = left[-1]
             try:
@@ -139,7 +141,10 @@ def encode_batches(
                     raise
                 batch_tokens //= 2
                 log.warning("too little memory: the encoder reads %d tokens a batch", batch_tokens)
-                left = [half for each in left for half in reversed(parted(each, 2))]
+                halves: list[list[int]] = []
+                for whole in left:
+                    halves += reversed(parted(whole, 2))
+                left = halves
                 continue
             yield left.pop(), vectors
     finally:

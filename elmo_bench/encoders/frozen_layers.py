@@ -1,5 +1,6 @@
-"""Compute the layers of a frozen encoder for the sentences of a data set: into a store, a folder
-with a safetensors file for each layer that some run reads; or into the memory of a run's device.
+"""Compute the layers of a frozen encoder for the sentences of a data set into a store: a folder
+with a safetensors file for each layer that some run reads. `memory.py` keeps them in the memory of
+a run's device instead.
 
 A file has the words of all distinct sentences, shortest first and then by their hashes, which is
 the order in which an encoder reads them. The name of the folder identifies the encoder and the
@@ -11,12 +12,9 @@ vector.
 """
 
 import hashlib
-import itertools
 import json
 import logging
 import math
-import os
-import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 from torch import Tensor
 
 from elmo_bench.files import alone, atomic, size_of
@@ -34,8 +32,7 @@ from elmo_bench.terminal import Bars
 from elmo_bench.text import Sentences
 
 from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
-from .static import Rows
-from .store import LayerStore, Sentence, layer_path, pack, row_bytes, unpack, word_rows
+from .store import LayerStore, Sentence, layer_path, pack, row_bytes, unpack
 
 log = logging.getLogger(__name__)
 VERSION = "v5"
@@ -43,7 +40,8 @@ SHARE = 0.5  # maximum share of the free space, on disk or in memory, for the la
 HEADER = 1024  # bytes before the vectors of a layer
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}  # safetensors' names
 # Limits of a GPU's batch, including padding, and of its layers; two or three copies are in memory.
-GPU_TOKENS, GPU_BYTES = 1 << 15, 1 << 30
+GPU_TOKENS = 1 << 15
+GPU_BYTES = 1 << 30
 
 
 def build_store(
@@ -67,20 +65,19 @@ def build_store(
     distinct, starts = ordered(sentences)
     if not distinct:
         return None
-    text = hashlib.sha256(b"".join(map(key, distinct)))
-    precision = torch.get_float32_matmul_precision()  # of tf32=true another
-    facts = encoder.fingerprint() + precision * (precision != "highest")  # reads all weights
-    name = hashlib.sha256(facts.encode()).hexdigest()
-    path = folder / f"{VERSION}-e{name[:12]}-{text.hexdigest()[:12]}-{dtype}"
-    store, is_ready = LayerStore(path, layers, starts, keep), False
+    path = folder / _store_name(encoder, distinct, dtype)
+    store = LayerStore(path, layers, starts, keep)
+    is_ready = False
     waiting = "another run is computing the layers of this data: waiting for it"
     try:
         store.hold()
         with alone(path, waiting) if store.missing() else nullcontext():
-            if missing := store.missing():  # the other run has not computed them
+            missing = store.missing()  # unless the other run has computed them
+            if missing:
                 tokens = sum(map(len, distinct))
                 size = len(missing) * tokens * row_bytes(encoder.dim, dtype)
-                if lack := no_room(size, folder, max_bytes):
+                lack = no_room(size, folder, max_bytes)
+                if lack:
                     log.warning("running the encoder on every batch: %s", lack)
                     return None
                 log.info("encoding %s tokens once (%.2f GB): %s", tokens, size / 1e9, path)
@@ -96,26 +93,44 @@ def build_store(
     return store if is_ready else None
 
 
+def _store_name(encoder: Any, sentences: Sequence[Sentence], dtype: str) -> str:
+    """Return the name of a store's folder, which says what its layers were computed from."""
+    facts = encoder.fingerprint()  # reads all weights
+    precision = torch.get_float32_matmul_precision()
+    if precision != "highest":  # with tf32=true
+        facts += precision
+    encoder_hash = hashlib.sha256(facts.encode()).hexdigest()
+    text_hash = hashlib.sha256(b"".join(map(key, sentences))).hexdigest()
+    return f"{VERSION}-e{encoder_hash[:12]}-{text_hash[:12]}-{dtype}"
+
+
 def no_room(size: int, folder: Path, max_bytes: float) -> str:
     """Return why a store may not take so many bytes; "" if it may."""
     used = size_of(folder)
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    free = shutil.disk_usage(there).free
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
     if used + size <= max_bytes and size <= SHARE * free:
         return ""
     return (
         f"its layers for this data would take {size / 1e9:.1f} GB, but all stores may take "
         f"{max_bytes / 1e9:.1f} GB (store.max_bytes) and have {used / 1e9:.1f} GB, and a new one "
-        f"may take half of the {free / 1e9:.1f} GB that are free at {there}. job=cache "
+        f"may take half of the {free / 1e9:.1f} GB that are free at {existing}. job=cache "
         "clear=layers deletes all stores"
     )
 
 
 def ordered(sentences: Iterable[Sequence[str]]) -> tuple[list[Sentence], dict[Sentence, int]]:
     """Return the distinct sentences, shortest first, then by key, and the first row of each."""
-    distinct = sorted({*map(tuple, sentences)} - {()}, key=lambda each: (len(each), key(each)))
-    ends = itertools.accumulate(map(len, distinct), initial=0)
-    return distinct, dict(zip(distinct, ends, strict=False))
+    distinct = set(map(tuple, sentences)) - {()}
+    in_order = sorted(distinct, key=lambda sentence: (len(sentence), key(sentence)))
+    starts = {}
+    num_rows = 0
+    for sentence in in_order:
+        starts[sentence] = num_rows
+        num_rows += len(sentence)
+    return in_order, starts
 
 
 def key(sentence: Sentence) -> bytes:
@@ -137,9 +152,14 @@ def write_layers(
         for packed in packed_layers(encoder, sentences, layers, dtype):
             for file, vectors in zip(files, packed.cpu().view(torch.uint8).numpy(), strict=True):
                 file.write(vectors.data)
-        seconds, row = time.perf_counter() - begun, row_bytes(encoder.dim, dtype)
-        shape = sum(map(len, sentences)), row // getattr(torch, dtype).itemsize
-        tensor = {"dtype": TYPES[dtype], "shape": shape, "data_offsets": [0, shape[0] * row]}
+        seconds = time.perf_counter() - begun
+        num_rows = sum(map(len, sentences))
+        size = row_bytes(encoder.dim, dtype)
+        tensor = {
+            "dtype": TYPES[dtype],
+            "shape": [num_rows, size // getattr(torch, dtype).itemsize],
+            "data_offsets": [0, num_rows * size],
+        }
         for layer, file in zip(layers, files, strict=True):
             about = {"store": folder.name, "layer": str(layer), "seconds": f"{seconds:.6f}"}
             text = json.dumps({"__metadata__": about, "layer": tensor}).encode().ljust(HEADER - 8)
@@ -167,70 +187,10 @@ def packed_layers(
             is_finite = unpack(packed).isfinite().all(-1).all(0).cpu().numpy()
             if not is_finite.all():
                 words = sentences[np.repeat(numbers, lengths)[~is_finite][0]]
+                advice = ": use store.dtype=bfloat16" if dtype == "float16" else ""
                 raise FloatingPointError(
                     f"the encoder's layers of {' '.join(words)[:80]!r} are not finite in {dtype}"
-                    f"{': use store.dtype=bfloat16' if dtype == 'float16' else ''}"
+                    f"{advice}"
                 )
             yield packed
             bars.advance(bar, packed.shape[1])
-
-
-class LayerMemory:
-    """The layers of all sentences in the memory of a device: ELMo reads them in place of `encoder`,
-    as it reads an encoder. A batch brings only the rows of its words.
-
-    Raises ValueError if there is no room, and FloatingPointError if the encoder's output is not
-    finite.
-    """
-
-    def __init__(
-        self,
-        encoder: Any,
-        sentences: Iterable[Sequence[str]],
-        layers: Sequence[int],
-        device: torch.device,
-        *,
-        dtype: str = "float32",
-        max_bytes: float = math.inf,
-    ) -> None:
-        begun = time.perf_counter()
-        distinct, self.starts = ordered(sentences)
-        number, row = 1 + sum(map(len, distinct)), row_bytes(encoder.dim, dtype)
-        check_room(len(layers) * number * row, device, max_bytes)
-        kind = getattr(torch, dtype)  # the last row stays 0, for what is after a sentence's end
-        shape = len(layers), number, row // kind.itemsize
-        self.table = torch.zeros(shape, dtype=kind, device=device)
-        end = 0
-        for packed in packed_layers(encoder.to(device), distinct, layers, dtype):
-            self.table[:, end : (end := end + packed.shape[1])] = packed
-        self.seconds = time.perf_counter() - begun
-
-    def prepare(self, sentences: Sentences) -> Rows:
-        """Return the rows of a batch's words; -1 after the end of a sentence."""
-        return Rows(word_rows(self.starts, sentences))
-
-    def __call__(self, inputs: Rows, layers: Sequence[int] = ()) -> Float[Tensor, "L B T D"]:
-        """Return the layers in memory, whatever `layers` asks for; 0 after a sentence's end."""
-        return unpack(self.table[:, inputs.rows])
-
-    def close(self) -> None:
-        """Release the memory."""
-        self.table = self.table.new_empty(0)
-
-
-def check_room(size: int, device: torch.device, max_bytes: float) -> None:
-    """Raise ValueError unless layers may take so many bytes of the device's memory."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()  # what torch keeps for later is free, too
-        free = torch.cuda.mem_get_info(device)[0]
-    elif (about := Path("/proc/meminfo")).exists():
-        free = 1024 * int(re.findall(r"MemAvailable:\s+(\d+) kB", about.read_text())[0])
-    else:  # not Linux: all there is
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if size > min(max_bytes, SHARE * free):
-        raise ValueError(
-            f"store.mode=memory: the layers of this data would take {size / 1e9:.1f} GB, but they "
-            f"may take {max_bytes / 1e9:.1f} GB (store.max_bytes) and half of the "
-            f"{free / 1e9:.1f} GB of memory that are free on {device}; store.dtype=int8 or fewer "
-            "layers (elmo.mix=top) take less, and store.mode=auto keeps them on disk"
-        )

@@ -34,7 +34,8 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
     folder = path if path.is_dir() else Path(bilm.shipped(str(name)))
     options = bilm.in_folder(folder, "options") if folder.is_dir() else None
     if options:
-        if (weights := bilm.in_folder(folder, "weights")) is None:
+        weights = bilm.in_folder(folder, "weights")
+        if weights is None:
             raise FileNotFoundError(f"{folder}: this folder has no weights of a biLM")
         return bilm.load(options, weights, **settings).requires_grad_(False).eval()
     if path.is_dir() and not (path / "config.json").is_file():
@@ -47,7 +48,8 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
     except OSError as error:
         if path.is_dir():
             raise
-        shipped = sorted(each.parent.name for each in Path(bilm.shipped("")).glob("*/options.json"))
+        options_files = Path(bilm.shipped("")).glob("*/options.json")
+        shipped = sorted(file.parent.name for file in options_files)
         raise FileNotFoundError(
             f"{name}: not a biLM that ships with elmo-bench ({', '.join(shipped)}), and {error}"
         ) from error

@@ -18,14 +18,16 @@ from elmo_bench.terminal import pip_install
 from .tensors import check_finite
 
 SCALE = 2  # alpha / rank, the weight of an adapter's output
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
 READ = {"r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out", "lora_bias"}
 # Settings of training, and those that the weights show. All others must be PEFT's defaults: some
 # change the model's own weights, and some name files or modules that PEFT would load.
 UNREAD = {"task_type", "inference_mode", "auto_mapping", "peft_version", "revision"}
 UNREAD |= {"base_model_name_or_path", "lora_dropout", "modules_to_save", "target_modules"}
 UNREAD |= {"exclude_modules", "layers_to_transform", "layers_pattern"}
-PREFIX, MARK = "base_model.model.", ".lora_"
+PREFIX = "base_model.model."
+MARK = ".lora_"
 
 
 def add_adapters(encoder: Any, rank: Size) -> None:
@@ -44,8 +46,9 @@ def add_adapters(encoder: Any, rank: Size) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        said = f"finetune=lora needs the package peft: {pip_install('transformers')}"
-        raise ImportError(said) from error
+        raise ImportError(
+            f"finetune=lora needs the package peft: {pip_install('transformers')}"
+        ) from error
     settings = LoraConfig(r=rank, lora_alpha=SCALE * rank, target_modules="all-linear")
     encoder.requires_grad_(False)
     inject_adapter_in_model(settings, model)
@@ -57,20 +60,23 @@ def merge_adapter(model: Any, adapter: str | Path) -> None:
     It may have been trained in the same model below a head; what belongs to a head is left out.
     Raises ValueError for an adapter of another kind, and for one that does not fit.
     """
-    folder, name = Path(adapter).expanduser(), f"encoder.adapter={adapter}"
+    folder = Path(adapter).expanduser()
     for file in (CONFIG, WEIGHTS):
         if not (folder / file).is_file():
             raise ValueError(
-                f"{name} has no {file}: give a folder with a LoRA adapter that PEFT saved as "
-                "safetensors"
+                f"encoder.adapter={adapter} has no {file}: give a folder with a LoRA adapter that "
+                "PEFT saved as safetensors"
             )
     try:
-        settings, weights = read_json(folder / CONFIG), load_file(folder / WEIGHTS)
+        settings = read_json(folder / CONFIG)
+        weights = load_file(folder / WEIGHTS)
         check_finite(folder / WEIGHTS, weights)
         _adapted(model, settings, weights).merge_and_unload()
     except (LookupError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
-        said = " ".join(f"{error}".split("\n\t")[:2])  # of all sizes the first
-        raise ValueError(f"{name} cannot be added to this model: {said}") from error
+        reason = " ".join(str(error).split("\n\t")[:2])  # of all sizes the first
+        raise ValueError(
+            f"encoder.adapter={adapter} cannot be added to this model: {reason}"
+        ) from error
     model.requires_grad_(True)  # as before
 
 
@@ -88,14 +94,21 @@ def _adapted(model: Any, settings: Mapping[str, Any], weights: Mapping[str, Tens
     below_head = f"{PREFIX}{model.base_model_prefix}."
     prefix = below_head if any(key.startswith(below_head) for key in weights) else PREFIX
     own = {key.removeprefix(prefix): key for key in weights if key.startswith(prefix)}
-    if replaced := sorted(own.keys() & model.state_dict().keys()):
+    replaced = sorted(own.keys() & model.state_dict().keys())
+    if replaced:
         raise ValueError(f"it replaces {replaced[0]}: merge it into its own model, and save that")
-    lora = {PREFIX + name: weights[key] for name, key in own.items() if MARK in name}
-    targets = sorted({name.partition(MARK)[0] for name in own if MARK in name})
+    lora = {}
+    targets = set()
+    for name, key in own.items():
+        if MARK in name:
+            lora[PREFIX + name] = weights[key]
+            targets.add(name.partition(MARK)[0])
     config = {key: settings[key] for key in READ & settings.keys()}
-    adapted = peft.PeftModel(model, peft.LoraConfig(**config, target_modules=targets))
+    adapted = peft.PeftModel(model, peft.LoraConfig(**config, target_modules=sorted(targets)))
     result: Any = peft.set_peft_model_state_dict(adapted, lora)
-    missing = [key for key in result.missing_keys if MARK in key]
-    if wrong := sorted([*missing, *result.unexpected_keys]):
+    wrong = [key for key in result.missing_keys if MARK in key]
+    wrong += result.unexpected_keys
+    wrong.sort()
+    if wrong:
         raise ValueError(f"{wrong[0].removeprefix(PREFIX)} is missing in it, or not expected")
     return adapted

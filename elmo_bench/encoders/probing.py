@@ -11,7 +11,7 @@ Axes: L layers, N words of training, M of test, D encoder, K tags.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import groupby, islice, pairwise, product
+from itertools import accumulate, groupby, islice, pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,30 +65,42 @@ def read(path: str | Path) -> Iterator[Sentence]:
     """
     if ".conllu" in Path(path).suffixes:
         for sentence in read_conllu(path):
-            yield Sentence([*sentence.words], {"pos": _column(sentence.rows, UPOS)})
+            yield Sentence(list(sentence.words), {"pos": _column(sentence.rows, UPOS)})
     elif is_conll2012(path):
         for _, parts in groupby(read_documents(path), lambda part: part.id):
-            yield from _of_conll2012([rows for part in parts for rows in part.sentences], path)
+            document: list[Sequence[Row]] = []
+            for part in parts:
+                document += part.sentences
+            yield from _of_conll2012(document, path)
     else:
-        yield from (_of_columns(rows, path) for rows in read_blocks(path))
+        for rows in read_blocks(path):
+            yield _of_columns(rows, path)
 
 
 def _of_conll2012(document: Sequence[Sequence[Row]], path: str | Path) -> Iterator[Sentence]:
+    """Yield the sentences of a document in CoNLL-2012 format."""
     names = [name_spans(rows, path) for rows in document]
+    has_names = any(names)
     for rows, spans in zip(document, names, strict=True):
-        pairs = [(row.columns[LEMMA], row.columns[FRAME]) for row in rows]
-        labels: dict[str, list[Any]] = {
-            "pos": _column(rows, POS),
-            "entity": spans_to_iob2(spans, len(rows)) if any(names) else [None] * len(rows),
-            "sense": [None if "-" in pair else pair for pair in pairs],
-        }
+        labels: dict[str, list[Any]] = {"pos": _column(rows, POS)}
+        labels["entity"] = spans_to_iob2(spans, len(rows)) if has_names else [None] * len(rows)
+        labels["sense"] = [_sense(row) for row in rows]
         yield Sentence([row.columns[WORD] for row in rows], labels)
 
 
+def _sense(row: Row) -> tuple[str, str] | None:
+    """Return a predicate's lemma and the number of its sense; None if a word is no predicate."""
+    lemma = row.columns[LEMMA]
+    sense = row.columns[FRAME]
+    return None if "-" in (lemma, sense) else (lemma, sense)
+
+
 def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
+    """Return a sentence of a file with columns."""
     labels: dict[str, list[Any]] = {}
     if len(rows[0].columns) == 4:
-        labels = {"pos": _column(rows, 1), "chunk": _tags(rows, 2, path)}
+        labels["pos"] = _column(rows, 1)
+        labels["chunk"] = _tags(rows, 2, path)
     labels["entity"] = _tags(rows, -1, path)
     return Sentence([row.columns[0] for row in rows], labels)
 
@@ -105,8 +117,12 @@ def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
 
 
 def _column(rows: Sequence[Row], column: int) -> list[str | None]:
-    cells = (row.columns[column] for row in rows)
-    return [None if cell in ABSENT else cell for cell in cells]
+    """Return the cells of a column; None for an empty one."""
+    cells: list[str | None] = []
+    for row in rows:
+        cell = row.columns[column]
+        cells.append(None if cell in ABSENT else cell)
+    return cells
 
 
 class Text(NamedTuple):
@@ -117,39 +133,52 @@ class Text(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """The labelled words of a text: rows, words, labels, and their number in each sentence."""
+    """The words of a text that have a label of some property."""
 
-    rows: list[int]
+    rows: list[int]  # their numbers among all words of the text
     words: list[str]
     labels: list[Any]
-    counts: list[int]
+    counts: list[int]  # how many there are in each sentence
 
 
 def encoded(encoder: Encoder, sentences: Sequence[Sentence]) -> Text:
     """Encode sentences."""
-    starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)]).tolist()
+    words = [sentence.words for sentence in sentences]
+    starts = list(accumulate(map(len, words), initial=0))
     layers = torch.empty(encoder.num_layers, starts[-1], encoder.dim)
-    each = encode_each(encoder, [sentence.words for sentence in sentences])
-    for number, vectors in watched(each, "the encoder reads", len(sentences)):
+    by_sentence = encode_each(encoder, words)
+    for number, vectors in watched(by_sentence, "the encoder reads", len(sentences)):
         layers[:, starts[number] : starts[number + 1]] = vectors
     return Text(list(sentences), layers)
 
 
 def properties(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
     """Return the names of the properties with at least two labels in training and one in test."""
-    names = dict.fromkeys(name for sentence in train for name in sentence.labels)
-    varied = [name for name in names if len(set(labelled(train, name).labels)) > 1]
-    return [name for name in varied if labelled(test, name).labels]
+    names: dict[str, None] = {}  # in the order of the file
+    for sentence in train:
+        names.update(dict.fromkeys(sentence.labels))
+    shared = []
+    for name in names:
+        num_labels = len(set(labelled(train, name).labels))
+        if num_labels > 1 and labelled(test, name).labels:
+            shared.append(name)
+    return shared
 
 
 def labelled(sentences: Sequence[Sentence], name: str) -> Labelled:
     """Return the words that have a label of this property."""
-    words = [word for sentence in sentences for word in sentence.words]
-    each = [sentence.labels.get(name, [None] * len(sentence.words)) for sentence in sentences]
-    labels = [label for of_words in each for label in of_words]
-    rows = [row for row, label in enumerate(labels) if label is not None]
-    counts = [len(of_words) - of_words.count(None) for of_words in each]
-    return Labelled(rows, [words[row] for row in rows], [labels[row] for row in rows], counts)
+    chosen = Labelled(rows=[], words=[], labels=[], counts=[])
+    first_row = 0
+    for sentence in sentences:
+        labels = sentence.labels.get(name, [None] * len(sentence.words))
+        chosen.counts.append(len(labels) - labels.count(None))
+        for row, (word, label) in enumerate(zip(sentence.words, labels, strict=True), first_row):
+            if label is not None:
+                chosen.rows.append(row)
+                chosen.words.append(word)
+                chosen.labels.append(label)
+        first_row += len(sentence.words)
+    return chosen
 
 
 def measure_tags(name: str, train: Text, test: Text, fit: Fit, seeds: list[int]) -> dict[str, Any]:
@@ -161,9 +190,10 @@ def measure_tags(name: str, train: Text, test: Text, fit: Fit, seeds: list[int])
     where most words are in no chunk. The description length says how easily the tags are read, not
     only how well. The baseline is the most frequent tag of a word in training.
     """
-    known, new = (labelled(text.sentences, name) for text in (train, test))
-    kinds = sorted(set(known.labels))
-    numbers = {tag: number for number, tag in enumerate(kinds)}
+    known = labelled(train.sentences, name)
+    new = labelled(test.sentences, name)
+    tags = sorted(set(known.labels))
+    numbers = {tag: number for number, tag in enumerate(tags)}
 
     def scored(guesses: Sequence[str]) -> dict[str, float]:
         figures = {"accuracy": accuracy(guesses, new.labels)}
@@ -172,24 +202,33 @@ def measure_tags(name: str, train: Text, test: Text, fit: Fit, seeds: list[int])
         return figures
 
     def figures(layer: int, seed: int) -> dict[str, float]:
-        x, y = train.layers[layer, known.rows], test.layers[layer, new.rows]
-        mean, deviation = x.mean(0), x.std(0, unbiased=False).clamp(min=1e-6)
-        x, y = (x - mean) / deviation, (y - mean) / deviation
+        x, y = _standardised(train.layers[layer, known.rows], test.layers[layer, new.rows])
 
         def guesses(labels: Sequence[str]) -> list[str]:
-            tags = torch.tensor([numbers[label] for label in labels])
-            return [kinds[k] for k in fit(x, tags, y, len(kinds), seed, 1.0).argmax(1).tolist()]
+            gold = torch.tensor([numbers[label] for label in labels])
+            best = fit(x, gold, y, len(tags), seed, 1.0).argmax(1)
+            return [tags[number] for number in best.tolist()]
 
-        tags = drawn([*known.words, *new.words], known.labels, seed)
-        control = guesses([tags[word] for word in known.words])
+        tag_of = drawn(known.words + new.words, known.labels, seed)
+        control_guesses = guesses([tag_of[word] for word in known.words])
+        control = accuracy(control_guesses, [tag_of[word] for word in new.words])
+        measured = scored(guesses(known.labels))
+        measured["control"] = control
         gold = torch.tensor([numbers[label] for label in known.labels])
-        return scored(guesses(known.labels)) | {
-            "control": accuracy(control, [tags[word] for word in new.words]),
-            "code": description_length(x, gold, len(kinds), fit, seed),
-        }
+        measured["code"] = description_length(x, gold, len(tags), fit, seed)
+        return measured
 
     baseline = scored(most_frequent(known.words, known.labels, new.words))
     return _by_layer(baseline, figures, len(train.layers), seeds)
+
+
+def _standardised(
+    x: Float[Tensor, "N D"], y: Float[Tensor, "M D"]
+) -> tuple[Float[Tensor, "N D"], Float[Tensor, "M D"]]:
+    """Return the vectors of training and test, by mean and standard deviation of training's."""
+    mean = x.mean(0)
+    deviation = x.std(0, unbiased=False).clamp(min=1e-6)
+    return (x - mean) / deviation, (y - mean) / deviation
 
 
 def description_length(
@@ -202,12 +241,14 @@ def description_length(
     of a probe of all blocks before it, those of the first uniformly.
     """
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    shuffled = x[order]
+    gold = tags[order]
     ends = sorted({math.ceil(portion * len(x)) for portion in PORTIONS})
-    x, tags, nats = x[order], tags[order], ends[0] * math.log(num_tags)
-    for end, following in pairwise(ends):
-        block = slice(end, following)
-        log_p = fit(x[:end], tags[:end], x[block], num_tags, seed, end / len(x))
-        nats -= log_p.gather(1, tags[block, None].to(log_p.device)).sum().item()
+    nats = ends[0] * math.log(num_tags)
+    for end, next_end in pairwise(ends):
+        block = slice(end, next_end)
+        log_p = fit(shuffled[:end], gold[:end], shuffled[block], num_tags, seed, end / len(x))
+        nats -= log_p.gather(1, gold[block, None].to(log_p.device)).sum().item()
     return nats / (len(x) * math.log(num_tags))
 
 
@@ -219,15 +260,17 @@ def measure_senses(train: Text, test: Text) -> dict[str, Any]:
     most frequent sense of a lemma in training: how far only the lemma gets. New lemmas get the
     sense number that is most frequent overall.
     """
-    known, new = (labelled(text.sentences, "sense") for text in (train, test))
+    known = labelled(train.sentences, "sense")
+    new = labelled(test.sentences, "sense")
     lemmas, correct = zip(*new.labels, strict=True)
 
     def figures(layer: int, _: int) -> dict[str, float]:
-        x, y = train.layers[layer, known.rows], test.layers[layer, new.rows]
+        x = train.layers[layer, known.rows]
+        y = test.layers[layer, new.rows]
         return {"accuracy": accuracy(nearest(x, known.labels, y, lemmas), correct)}
 
-    known_lemmas, numbers = zip(*known.labels, strict=True)
-    guesses = most_frequent(known_lemmas, numbers, lemmas)
+    known_lemmas, known_numbers = zip(*known.labels, strict=True)
+    guesses = most_frequent(known_lemmas, known_numbers, lemmas)
     return _by_layer({"accuracy": accuracy(guesses, correct)}, figures, len(train.layers), [0])
 
 
@@ -239,7 +282,8 @@ def _by_layer(
 ) -> dict[str, Any]:
     """Return the scores of the baseline and of each layer and seed, as in `probe.json`."""
     layers: list[dict[str, list[float]]] = [defaultdict(list) for _ in range(num_layers)]
-    for layer, seed in watched([*product(range(num_layers), seeds)], "the probes"):
+    layers_and_seeds = list(product(range(num_layers), seeds))
+    for layer, seed in watched(layers_and_seeds, "the probes"):
         for name, figure in figures(layer, seed).items():
             layers[layer][name].append(figure)
     return {"baseline": baseline, "layers": layers}
@@ -262,20 +306,21 @@ def linear(
 
     The parameters start at 0, so that the seed determines the order of the batches only.
     """
-    x, y, new = x.to(device), tags.to(device), new.to(device)
+    inputs = x.to(device)
+    gold = tags.to(device)
     model = nn.Linear(x.shape[1], num_tags, device=device)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
-    steps = steps if share == 1 else max(round(share * steps), FEWEST_STEPS)
+    num_steps = steps if share == 1 else max(round(share * steps), FEWEST_STEPS)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
-    for batch in islice(_shuffled(len(x), seed), steps):
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, num_steps)
+    for batch in islice(_shuffled(len(x), seed), num_steps):
         optimizer.zero_grad()
-        F.cross_entropy(model(x[batch]), y[batch]).backward()
+        F.cross_entropy(model(inputs[batch]), gold[batch]).backward()
         optimizer.step()
         schedule.step()
     with torch.no_grad():
-        return model(new).log_softmax(1)
+        return model(new.to(device)).log_softmax(1)
 
 
 def _shuffled(count: int, seed: int) -> Iterator[Int[Tensor, " B"]]:
@@ -300,11 +345,14 @@ def nearest(
     means = {}
     for lemma, numbers in rows.items():
         means[lemma] = torch.stack([x[of_sense].mean(0) for of_sense in numbers.values()])
-    guesses = [Counter(number for _, number in senses).most_common(1)[0][0]] * len(lemmas)
-    for k, (lemma, vector) in enumerate(zip(lemmas, new, strict=True)):
+    default = _most_common([number for _, number in senses])
+    guesses = []
+    for lemma, vector in zip(lemmas, new, strict=True):
         if lemma in means:
             best = int(F.cosine_similarity(means[lemma], vector[None]).argmax())
-            guesses[k] = [*rows[lemma]][best]
+            guesses.append(list(rows[lemma])[best])
+        else:
+            guesses.append(default)
     return guesses
 
 
@@ -312,12 +360,17 @@ def most_frequent(
     keys: Sequence[Hashable], labels: Sequence[Any], new_keys: Sequence[Hashable]
 ) -> list[Any]:
     """Return the most frequent label of each new key; of all labels if the key is unknown."""
-    counts: Mapping[Hashable, Counter] = defaultdict(Counter)
+    labels_of: dict[Hashable, list[Any]] = defaultdict(list)
     for key, label in zip(keys, labels, strict=True):
-        counts[key][label] += 1
-    default = Counter(labels).most_common(1)[0][0]
-    best = {key: counter.most_common(1)[0][0] for key, counter in counts.items()}
+        labels_of[key].append(label)
+    default = _most_common(labels)
+    best = {key: _most_common(of_key) for key, of_key in labels_of.items()}
     return [best.get(key, default) for key in new_keys]
+
+
+def _most_common(labels: Sequence[Any]) -> Any:
+    """Return the label that is most frequent, the first of these."""
+    return Counter(labels).most_common(1)[0][0]
 
 
 def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, Any]:
@@ -329,15 +382,22 @@ def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, A
 
 def accuracy(guesses: Sequence[Any], labels: Sequence[Any]) -> float:
     """Return the share of correct guesses."""
-    return float(np.mean([a == b for a, b in zip(guesses, labels, strict=True)]))
+    return float(np.mean([guess == label for guess, label in zip(guesses, labels, strict=True)]))
 
 
 def f1(guesses: Sequence[str], labels: Sequence[str], counts: Sequence[int]) -> float:
     """Return F1 of whole chunks, as in conlleval, of sentences with so many tags; 0 if none."""
-
-    def chunks(tags: Sequence[str]) -> set[Any]:
-        rest = iter(tags)  # an O after each sentence, so that no chunk crosses its end
-        return {*tags_to_spans([tag for n in counts for tag in (*islice(rest, n), "O")])}
-
-    ours, gold = chunks(guesses), chunks(labels)
+    ours = _chunks(guesses, counts)
+    gold = _chunks(labels, counts)
     return 2 * len(ours & gold) / max(1, len(ours) + len(gold))
+
+
+def _chunks(tags: Sequence[str], counts: Sequence[int]) -> set[Any]:
+    """Return the chunks of sentences with so many tags each."""
+    separated: list[str] = []
+    start = 0
+    for count in counts:
+        separated += tags[start : start + count]
+        separated.append("O")  # so that no chunk crosses the end of a sentence
+        start += count
+    return set(tags_to_spans(separated))

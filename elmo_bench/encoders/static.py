@@ -47,7 +47,9 @@ class WordVectors(nn.Module):
         self, words: Mapping[str, int], table: Float[Tensor, "N D"], *, lowercase: Case = "fallback"
     ) -> None:
         super().__init__()
-        self.words, self.lowercase, self.dim = words, lowercase, table.shape[1]
+        self.words = words
+        self.lowercase = lowercase
+        self.dim = table.shape[1]
         self.embedding = nn.Embedding.from_pretrained(table, padding_idx=NO_VECTOR)
 
     def fingerprint(self) -> str:
@@ -69,8 +71,10 @@ class WordVectors(nn.Module):
         return Misread("no vector for", lacking, LACKING)
 
     def _row(self, word: str) -> int:
-        known = (self.words[form] for form in forms(word, self.lowercase) if form in self.words)
-        return next(known, NO_VECTOR)
+        for form in forms(word, self.lowercase):
+            if form in self.words:
+                return self.words[form]
+        return NO_VECTOR
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Return all vectors as one group."""
@@ -96,7 +100,7 @@ def load(
     With `pretrained=False` they are random, with the standard deviation of the file's vectors.
     Raises FileNotFoundError, or ValueError with file and line for a file without valid vectors.
     """
-    paths = [vectors] if isinstance(vectors, str | Path) else [*(vectors or ())]
+    paths = [vectors] if isinstance(vectors, str | Path) else list(vectors or ())
     if not paths:
         raise ValueError(
             "encoder.vectors is empty: give a file of word vectors (GloVe, word2vec, fastText's "
@@ -119,12 +123,16 @@ def _beside(tables: Sequence[Table]) -> Table:
     """Return one table with the words and the columns of all."""
     if len(tables) == 1:
         return tables[0]
-    every = dict.fromkeys(word for words, _ in tables for word in words)
-    rows = {word: row for row, word in enumerate(every, 1)}
-    width = sum(table.shape[1] for _, table in tables)
-    joined, first = np.zeros((len(rows) + 1, width), np.float32), 0
+    rows: dict[str, int] = {}
+    width = 0
     for words, table in tables:
-        columns = slice(first, first + table.shape[1])
-        joined[[rows[word] for word in words], columns] = table[[*words.values()]]
-        first = columns.stop
+        for word in words:
+            rows.setdefault(word, len(rows) + 1)
+        width += table.shape[1]
+    joined = np.zeros((len(rows) + 1, width), np.float32)
+    start = 0
+    for words, table in tables:
+        end = start + table.shape[1]
+        joined[[rows[word] for word in words], start:end] = table[list(words.values())]
+        start = end
     return rows, joined

@@ -21,12 +21,14 @@ def read_tensors(path: str | Path, shapes: Shapes, asking: str) -> dict[str, Ten
     try:
         with safe_open(path, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            came = {name: tuple(each.get_shape()) for name, each in slices.items()}
+            came = {name: tuple(tensor.get_shape()) for name, tensor in slices.items()}
             check_shapes(path, came, shapes, asking)
-            for name, each in slices.items():
-                if (kind := each.get_dtype()) not in FLOATS:
-                    must = f"must be {', '.join(FLOATS)}"
-                    raise ValueError(f"{path}: {name} has type {kind}, but {must}")
+            for name, tensor in slices.items():
+                if tensor.get_dtype() not in FLOATS:
+                    raise ValueError(
+                        f"{path}: {name} has type {tensor.get_dtype()}, but must be "
+                        f"{', '.join(FLOATS)}"
+                    )
             tensors = {name: file.get_tensor(name).float() for name in shapes}
     except SafetensorError as error:
         raise ValueError(f"{path}: not a safetensors file, or damaged: {error}") from error
@@ -36,7 +38,8 @@ def read_tensors(path: str | Path, shapes: Shapes, asking: str) -> dict[str, Ten
 
 def check_shapes(path: str | Path, came: Shapes, expected: Shapes, asking: str) -> None:
     """Raise ValueError for missing or unexpected names, or shapes other than `asking` requires."""
-    missing, unknown = sorted(expected.keys() - came), sorted(came.keys() - expected)
+    missing = sorted(expected.keys() - came)
+    unknown = sorted(came.keys() - expected)
     if missing or unknown:
         raise ValueError(
             f"{path} does not fit {asking}: missing tensors: {missing[:SHOWN] or 'none'}; "

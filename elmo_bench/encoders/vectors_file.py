@@ -36,7 +36,7 @@ def write_vectors(output: Path, pieces: Pieces, purpose: Mapping[str, Any], inde
     done, digest = _done(part, purpose)
     with _opened(part, "a" if done else "w") as file:
         file.attrs.update(purpose)
-        for name in [*file]:
+        for name in list(file):
             if name == INDEX or int(name) >= done:  # what a kill has left
                 del file[name]
     for piece in pieces(done):
@@ -81,14 +81,14 @@ def _opened(path: Path, mode: str) -> Iterator[h5py.File]:
             os.fsync(file.id.get_vfd_handle())
     except (OSError, RuntimeError) as error:
         free = in_bytes(shutil.disk_usage(path.absolute().parent).free)
-        said = str(error).partition("\n")[0]
-        raise OSError(f"cannot write {path} ({free} free): {said}") from error
+        reason = str(error).partition("\n")[0]
+        raise OSError(f"cannot write {path} ({free} free): {reason}") from error
 
 
 def is_vectors(path: Path) -> bool:
     """Whether a file is one that `write_vectors` has written."""
     try:
         with h5py.File(path, "r") as file:
-            return {*file.attrs} >= {"input", "encoder", "layers", "dtype"}
+            return set(file.attrs) >= {"input", "encoder", "layers", "dtype"}
     except (OSError, ValueError, RuntimeError):
         return False

@@ -18,7 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Int
 
-SPECIAL = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"  # the first words of a vocabulary
+BEGIN = "<S>"
+END = "</S>"
+UNKNOWN = "<UNK>"
+SPECIAL = (BEGIN, END, UNKNOWN)  # the first words of a vocabulary
 FIRST = {BEGIN: 0, END: 1}  # first token of a sentence, forward and backward -> number
 NO_TARGET = -1  # past the end of the text, since the last row of a batch may be shorter
 _CHUNK = 1 << 20  # tokens counted at once
@@ -34,14 +37,19 @@ class Corpus:
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
         """Read the sentences once. Raises ValueError if none of them has a word."""
+        # A new word gets the next number.
         types = defaultdict(itertools.count(len(FIRST)).__next__, FIRST)
-        tokens, lengths = array("i"), array("i")
+        tokens = array("i")
+        lengths = array("i")
         for sentence in filter(len, sentences):
-            tokens.extend(map(types.__getitem__, (BEGIN, *sentence, END)))
+            tokens.append(FIRST[BEGIN])
+            tokens.extend(map(types.__getitem__, sentence))
+            tokens.append(FIRST[END])
             lengths.append(len(sentence) + 2)
         if not lengths:
             raise ValueError("the corpus has no sentences")
-        self.words, self.tokens = list(types), np.frombuffer(tokens, np.int32)
+        self.words = list(types)
+        self.tokens = np.frombuffer(tokens, np.int32)
         # Sentence k, from <S> to </S>, is tokens[offsets[k] : offsets[k + 1]].
         self.offsets: Int[np.ndarray, " S_and_1"] = np.append(0, np.cumsum(lengths, dtype=np.int64))
         self.num_sentences = len(lengths)
@@ -60,10 +68,15 @@ class Corpus:
 
     def vocabulary(self, size: int | None = None, *, min_count: int = 1) -> list[str]:
         """Return `size` words: <S>, </S>, <UNK>, as in the original, then the most frequent."""
-        counted = zip(self.words, self.counts.tolist(), strict=True)
-        order = sorted((-count, word) for word, count in counted if count >= min_count)
-        frequent = [word for _, word in order if word not in SPECIAL and _fits_a_line(word)]
-        return [*SPECIAL, *frequent[: None if size is None else max(0, size - 3)]]
+        counts = dict(zip(self.words, self.counts.tolist(), strict=True))
+        frequent = []
+        for word, count in counts.items():
+            if count >= min_count and word not in SPECIAL and _fits_a_line(word):
+                frequent.append(word)
+        frequent.sort(key=lambda word: (-counts[word], word))
+        if size is not None:
+            frequent = frequent[: max(0, size - len(SPECIAL))]
+        return list(SPECIAL) + frequent
 
     def windows(
         self, direction: str, batch_size: int, unroll: int, rng: np.random.Generator, start: int = 0
@@ -88,14 +101,20 @@ class Corpus:
         self, direction: str, positions: np.ndarray, order: np.ndarray, ends: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the tokens to read and to predict at positions of the stream."""
-        is_past, positions = positions >= ends[-1], np.minimum(positions, ends[-1] - 1)
-        which = np.searchsorted(ends, positions, "right")
-        start, stop = self.offsets[order[which]], self.offsets[order[which] + 1]
-        # The number of tokens before it in its sentence; 0 is <S>.
-        seen = positions - ends[which] + (stop - start - 1)
-        first, step = (start, 1) if direction == "forward" else (stop - 1, -1)
-        places = first + step * seen
-        return self.tokens[places], np.where(is_past, NO_TARGET, self.tokens[places + step])
+        is_past = positions >= ends[-1]
+        inside = np.minimum(positions, ends[-1] - 1)
+        which = np.searchsorted(ends, inside, "right")
+        start = self.offsets[order[which]]
+        stop = self.offsets[order[which] + 1]
+        # The number of tokens that are read before it in its sentence; none are before <S>.
+        num_before = inside - ends[which] + (stop - start - 1)
+        if direction == "forward":
+            places = start + num_before
+            next_places = places + 1
+        else:
+            places = stop - 1 - num_before
+            next_places = places - 1
+        return self.tokens[places], np.where(is_past, NO_TARGET, self.tokens[next_places])
 
     def num_windows(self, *, batch_size: int, unroll: int) -> int:
         """The number of windows in an epoch. Raises ValueError if the text does not fill one."""
@@ -111,4 +130,6 @@ class Corpus:
 
 def _fits_a_line(word: str) -> bool:
     """Whether a line of `vocabulary.txt` can be this word; a word from JSON may not fit."""
-    return not {*"\n\r"} & {*word} and word.encode("utf-8", "ignore").decode() == word
+    if "\n" in word or "\r" in word:
+        return False
+    return word.encode("utf-8", "ignore").decode() == word

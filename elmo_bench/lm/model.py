@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from safetensors.torch import save as to_bytes
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.encoders import batches, read_tensors
@@ -29,7 +29,8 @@ from elmo_bench.text import Sentences, decode, read_bytes
 
 from .corpus import BEGIN, END, SPECIAL, UNKNOWN, Corpus
 
-SOFTMAX, VOCABULARY = "softmax.safetensors", "vocabulary.txt"
+SOFTMAX = "softmax.safetensors"
+VOCABULARY = "vocabulary.txt"
 SCORES = 1 << 24  # scores (tokens x vocabulary) in memory at once, for perplexity
 
 
@@ -38,7 +39,8 @@ class LanguageModel(nn.Module):
 
     def __init__(self, bilm: BiLm, vocabulary: Sequence[str]) -> None:
         super().__init__()
-        self.bilm, self.vocabulary = bilm, list(vocabulary)
+        self.bilm = bilm
+        self.vocabulary = list(vocabulary)
         self.source = ""  # the files that it comes from, for errors
         self.directions: Sequence[str] = bilm.options.directions
         self.numbers = {word: number for number, word in enumerate(self.vocabulary)}
@@ -56,7 +58,8 @@ class LanguageModel(nn.Module):
         """Initialise the softmax with word frequencies: a sampled one sees rare words too seldom to
         correct random rows, which would dominate the sum over a large vocabulary for a long time.
         """
-        counts = np.bincount([*map(self.number, corpus.words)], corpus.counts, len(self.vocabulary))
+        numbers = [self.number(word) for word in corpus.words]
+        counts = np.bincount(numbers, corpus.counts, len(self.vocabulary))
         counts[[self.number(BEGIN), self.number(END)]] = corpus.num_sentences
         self.softmax.bias.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
         self.softmax.weight.mul_(0.01)
@@ -71,21 +74,35 @@ class LanguageModel(nn.Module):
         """
         device = self.softmax.weight.device
         layers, _ = self.bilm.read(self.bilm.prepare(sentences).chars.to(device), boundaries=True)
-        framed = ([BEGIN, *sentence, END] for sentence in sentences)
-        words = pad_sequence([torch.tensor([*map(self.number, words)]) for words in framed], True)
+        numbers = pad_sequence([self._framed(sentence) for sentence in sentences], batch_first=True)
         sizes = [len(sentence) + 1 for sentence in sentences]
-        here = torch.arange(words.shape[1] - 1) < torch.tensor(sizes)[:, None]
-        scores, sides = {}, layers[-1].chunk(len(self.directions), -1)
-        size = max(1, SCORES // len(self.vocabulary))
-        for name, top in zip(self.directions, sides, strict=True):
-            read, predicted = slice(0, -1), slice(1, None)
-            if name == "backward":
-                read, predicted = predicted, read
-            tops, targets = top[:, read][here.to(device)], words[:, predicted][here].to(device)
-            parts = zip(tops.split(size), targets.split(size), strict=True)
-            losses = [F.cross_entropy(self.softmax(x), y, reduction="none") for x, y in parts]
-            scores[name] = np.split(-torch.cat(losses).cpu().numpy(), np.cumsum(sizes[:-1]))
+        is_prediction = torch.arange(numbers.shape[1] - 1) < torch.tensor(sizes)[:, None]
+        at_once = max(1, SCORES // len(self.vocabulary))
+        tops_of_directions = layers[-1].chunk(len(self.directions), -1)
+        scores = {}
+        for name, top in zip(self.directions, tops_of_directions, strict=True):
+            if name == "forward":
+                read = top[:, :-1]
+                predicted = numbers[:, 1:]
+            else:
+                read = top[:, 1:]
+                predicted = numbers[:, :-1]
+            vectors = read[is_prediction.to(device)].split(at_once)
+            targets = predicted[is_prediction].to(device).split(at_once)
+            losses = []
+            for some_vectors, some_targets in zip(vectors, targets, strict=True):
+                predictions = self.softmax(some_vectors)
+                losses.append(F.cross_entropy(predictions, some_targets, reduction="none"))
+            log_probabilities = -torch.cat(losses).cpu().numpy()
+            scores[name] = np.split(log_probabilities, np.cumsum(sizes[:-1]))
         return scores
+
+    def _framed(self, sentence: Sequence[str]) -> Int[Tensor, " _"]:
+        """Return the indices of <S>, the words and </S>."""
+        words = [BEGIN]
+        words += sentence
+        words.append(END)
+        return torch.tensor([self.number(word) for word in words])
 
     def perplexity(self, sentences: Sentences) -> dict[str, float]:
         """Return the exponential of the mean negative log likelihood of each direction, with the
@@ -95,9 +112,10 @@ class LanguageModel(nn.Module):
         training = self.training
         self.eval()
         losses = dict.fromkeys(self.directions, 0.0)
-        parts = [*batches([len(sentence) for sentence in sentences])]
-        for places in counted(parts, "perplexity, batches"):
-            for name, scores in self.likelihoods([sentences[place] for place in places]).items():
+        batches_of_numbers = list(batches([len(sentence) for sentence in sentences]))
+        for numbers in counted(batches_of_numbers, "perplexity, batches"):
+            batch = [sentences[number] for number in numbers]
+            for name, scores in self.likelihoods(batch).items():
                 for values in scores:
                     losses[name] -= float(values.sum(dtype=np.float64))
         self.train(training)
@@ -137,7 +155,8 @@ def load_language_model(
     float32 and without dropout. Raises the errors of `load`, FileNotFoundError if there is no
     softmax, and ValueError if softmax, vocabulary and biLM do not fit.
     """
-    bilm, folder = load(options, weights, directions=directions), Path(weights).parent
+    bilm = load(options, weights, directions=directions)
+    folder = Path(weights).parent
     for path in (folder / SOFTMAX, folder / VOCABULARY):
         if not path.is_file():
             raise FileNotFoundError(
@@ -157,8 +176,9 @@ def load_language_model(
 def _read_vocabulary(path: Path) -> list[str]:
     # Read as bytes, since a word may begin with a byte order mark.
     words = [decode(line, f"{path}:{number}") for number, line in read_bytes(path)]
-    if words[:3] != [*SPECIAL]:
-        raise ValueError(f"{path}: the first lines must be {[*SPECIAL]}, but they are {words[:3]}")
+    special = list(SPECIAL)
+    if words[:3] != special:
+        raise ValueError(f"{path}: the first lines must be {special}, but they are {words[:3]}")
     word, count = Counter(words).most_common(1)[0]
     if count > 1:
         raise ValueError(f"{path}: {word!r} occurs {count} times, but each word must occur once")

@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Scores (tokens x samples) in memory at once, on a CPU (the size of its caches) and on a GPU.
-_SCORES = 1 << 20, 1 << 26
+# Scores (tokens x samples) in memory at once.
+_CPU_SCORES = 1 << 20  # the size of its caches
+_GPU_SCORES = 1 << 26
 
 
 def log_uniform(numbers: Int[np.ndarray, "*K"], size: int) -> Float[np.ndarray, "*K"]:
@@ -56,16 +57,26 @@ def candidates(
 ) -> tuple[Int[Tensor, " R"], list[Candidates]]:
     """Return the softmax rows that a step uses, in order, and each direction's candidates."""
     draws = [draw(samples, size, rng) for _ in targets]
-    rows = np.unique(np.concatenate([*targets, *(sampled for sampled, _ in draws)]))
+    words = list(targets)
+    for sampled, _ in draws:
+        words.append(sampled)
+    rows = np.unique(np.concatenate(words))
     results = []
     for goal, (sampled, tries) in zip(targets, draws, strict=True):
-        both = goal, sampled
-        positions = (torch.from_numpy(np.searchsorted(rows, numbers)) for numbers in both)
-        # log(1 - (1 - p)^tries): how likely a word is to be drawn at least once
-        missed = (tries * np.log1p(-log_uniform(numbers, size)) for numbers in both)
-        counts = (torch.from_numpy(np.log(-np.expm1(logs))).float() for logs in missed)
-        results.append(Candidates(*positions, *counts))
+        chosen = Candidates(
+            targets=torch.from_numpy(np.searchsorted(rows, goal)),
+            samples=torch.from_numpy(np.searchsorted(rows, sampled)),
+            log_target_counts=_log_counts(goal, tries, size),
+            log_sample_counts=_log_counts(sampled, tries, size),
+        )
+        results.append(chosen)
     return torch.from_numpy(rows), results
+
+
+def _log_counts(numbers: Int[np.ndarray, " K"], tries: int, size: int) -> Float[Tensor, " K"]:
+    """Return log(1 - (1 - p)^tries): how likely a word is to be drawn at least once."""
+    log_missed = tries * np.log1p(-log_uniform(numbers, size))
+    return torch.from_numpy(np.log(-np.expm1(log_missed))).float()
 
 
 def sampled_loss(
@@ -85,8 +96,9 @@ def sampled_loss(
     device = x.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
     with torch.autocast(device, enabled=False):
-        others = weight.index_select(0, samples), bias.index_select(0, samples) - log_sample_counts
-        return _Sampled.apply(x, *others, right, place[targets], dtype)
+        sample_weight = weight.index_select(0, samples)
+        sample_bias = bias.index_select(0, samples) - log_sample_counts
+        return _Sampled.apply(x, sample_weight, sample_bias, right, place[targets], dtype)
 
 
 class _Sampled(torch.autograd.Function):
@@ -104,9 +116,15 @@ class _Sampled(torch.autograd.Function):
         hits: Int[Tensor, " N"],
         dtype: torch.dtype,
     ) -> Float[Tensor, ""]:
-        x_low, weight_low, loss = x.to(dtype), weight.to(dtype), right.new_zeros(())
-        grads = [torch.zeros_like(each) for each in (x, weight, bias, right)]
-        size = max(1, _SCORES[x.device.type == "cuda"] // len(weight))
+        x_low = x.to(dtype)
+        weight_low = weight.to(dtype)
+        loss = right.new_zeros(())
+        grad_x = torch.zeros_like(x)
+        grad_weight = torch.zeros_like(weight)
+        grad_bias = torch.zeros_like(bias)
+        grad_right = torch.zeros_like(right)
+        num_scores = _GPU_SCORES if x.device.type == "cuda" else _CPU_SCORES
+        size = max(1, num_scores // len(weight))
         for start in range(0, len(x), size):
             part = slice(start, start + size)
             scores = (x_low[part] @ weight_low.T).to(bias.dtype).add_(bias)
@@ -114,16 +132,17 @@ class _Sampled(torch.autograd.Function):
             score = scores.gather(1, column).masked_fill_(hits[part][:, None] >= 0, -math.inf)
             scores.scatter_(1, column, score)  # avoids waiting for a GPU to find the hits
             highest = torch.maximum(scores.amax(1), right[part])
-            own, shares = (right[part] - highest).exp(), scores.sub_(highest[:, None]).exp_()
+            own = (right[part] - highest).exp()
+            shares = scores.sub_(highest[:, None]).exp_()
             total = shares.sum(1) + own
             loss += (total.log() + highest - right[part]).sum()
             shares.div_(total[:, None])
             low = shares.to(dtype)
-            grads[0][part] = low @ weight_low
-            grads[1].add_(low.T @ x_low[part])
-            grads[2].add_(shares.sum(0))
-            grads[3][part] = own / total - 1
-        ctx.save_for_backward(*grads)
+            grad_x[part] = low @ weight_low
+            grad_weight.add_(low.T @ x_low[part])
+            grad_bias.add_(shares.sum(0))
+            grad_right[part] = own / total - 1
+        ctx.save_for_backward(grad_x, grad_weight, grad_bias, grad_right)
         return loss
 
     @staticmethod

@@ -54,10 +54,11 @@ class Training:
         """Return what a config says of it, for a vocabulary of so many words, more than
         `full_up_to` of which are sampled; `changes` come first.
         """
-        names = {field.name for field in dataclasses.fields(cls)} & {*settings}
+        names = {field.name for field in dataclasses.fields(cls)}
+        values = {name: settings[name] for name in names & set(settings)}
         if num_words <= max(settings["full_up_to"], settings["samples"]):
             changes["samples"] = None
-        return cls(**{name: settings[name] for name in names} | changes)
+        return cls(**(values | changes))
 
     def lr_at(self, step: int, num_steps: int) -> float:
         """Return a step's learning rate: a linear rise, then constant or a half cosine to 0."""
@@ -72,7 +73,9 @@ class Trainer:
         self, model: LanguageModel, corpus: Corpus, settings: Training, dense: Maker, sparse: Maker
     ) -> None:
         # `dense` is for the weights that every step changes, `sparse` for a sampled softmax
-        self.model, self.corpus, self.settings = model, corpus, settings
+        self.model = model
+        self.corpus = corpus
+        self.settings = settings
         self.dense = list((model.bilm if settings.samples else model).parameters())
         self.optimizers = [dense(self.dense)]
         if settings.samples:
@@ -88,7 +91,8 @@ class Trainer:
         frames = map(word_frame, corpus.words)  # "U C"
         self._frames = np.fromiter(frames, np.dtype((np.int16, WIDTH)), len(corpus.words))
         # NO_TARGET (-1) indexes the last element.
-        self._numbers = np.array([*map(model.number, corpus.words), NO_TARGET])
+        numbers = [model.number(word) for word in corpus.words]
+        self._numbers = np.append(numbers, NO_TARGET)
 
     def run(self) -> Iterator[float]:
         """Train from the current step to the end, and yield the loss of each step (nats per
@@ -98,7 +102,7 @@ class Trainer:
         self.model.train()
         while self.step < self.num_steps:
             epoch, start = divmod(self.step, self.epoch_steps)
-            if not start:
+            if start == 0:
                 self.state = self.model.bilm.zero_state(self.settings.batch_size)
             streams = []
             for name in self.model.directions:
@@ -112,14 +116,22 @@ class Trainer:
         seed = np.random.SeedSequence((self.settings.seed, self.step, 0))
         torch.manual_seed(int(seed.generate_state(1)[0]))
         goals = [self._numbers[targets].flatten() for _, targets in windows]
-        # With the cache, both directions' gradients would be summed in bfloat16.
-        bf16 = {"enabled": self.settings.bf16, "cache_enabled": False}
-        with torch.autocast(self.device.type, torch.bfloat16, **bf16):
+        autocast = torch.autocast(
+            self.device.type,
+            torch.bfloat16,
+            enabled=self.settings.bf16,
+            # With the cache, both directions' gradients would be summed in bfloat16.
+            cache_enabled=False,
+        )
+        with autocast:
             tops = self._tops([inputs for inputs, _ in windows])
-            rows, gathered, losses = self._losses(tops, goals)
-        means = [x / int((goal != NO_TARGET).sum()) for x, goal in zip(losses, goals, strict=True)]
+            rows, gathered, sums = self._losses(tops, goals)
+        means = []
+        for loss_sum, goal in zip(sums, goals, strict=True):
+            num_predictions = int((goal != NO_TARGET).sum())
+            means.append(loss_sum / num_predictions)
         loss = torch.stack(means).mean()
-        parameters = [*self.dense, *gathered]
+        parameters = self.dense + gathered
         for parameter in parameters:
             parameter.grad = None
         (loss * self.settings.loss_scale).backward()
@@ -139,13 +151,16 @@ class Trainer:
         """Return the top layer of each direction's window, after dropout, and update the state. A
         word is encoded once, however often it occurs in the windows.
         """
-        state, bilm = self.state, self.model.bilm
+        words = np.stack(windows)  # "R B T"
+        state = self.state
         if self.settings.state == "zero":  # at windows that begin with a sentence
-            begins = torch.from_numpy(np.stack([words[:, 0] < len(FIRST) for words in windows]))
-            state = State(*(x * ~begins[:, None, :, None].to(self.device) for x in state))
-        types, places = np.unique(np.stack(windows), return_inverse=True)
+            begins = torch.from_numpy(words[:, :, 0] < len(FIRST))
+            goes_on = ~begins[:, None, :, None].to(self.device)
+            state = State(state.h * goes_on, state.c * goes_on)
+        types, places = np.unique(words, return_inverse=True)
         chars = torch.from_numpy(self._frames[types].astype(np.int64)).to(self.device)
-        rows = torch.from_numpy(places.reshape(len(windows), *windows[0].shape)).to(self.device)
+        rows = torch.from_numpy(places.reshape(words.shape)).to(self.device)
+        bilm = self.model.bilm
         tops, after = bilm.run(bilm.token_encoder(chars)[rows], state)
         self.state = State(*(part.detach() for part in after))
         return [top.flatten(0, 1) for top in tops]
@@ -156,18 +171,22 @@ class Trainer:
         """Return the rows of a sampled softmax that this step uses, copies of their weights and
         biases, and each direction's summed negative log likelihood.
         """
-        softmax, losses = self.model.softmax, list[Tensor]()
+        softmax = self.model.softmax
+        losses: list[Tensor] = []
         if not self.settings.samples:
             for top, goal in zip(tops, goals, strict=True):
-                scores, targets = softmax(top), torch.from_numpy(goal).to(self.device)
-                loss = F.cross_entropy(scores, targets, ignore_index=NO_TARGET, reduction="sum")
+                targets = torch.from_numpy(goal).to(self.device)
+                loss = F.cross_entropy(
+                    softmax(top), targets, ignore_index=NO_TARGET, reduction="sum"
+                )
                 losses.append(loss)
             return torch.empty(0), [], losses
         rng = np.random.default_rng((self.settings.seed, self.step))
         wanted = [goal[goal != NO_TARGET] for goal in goals]
         rows, chosen = candidates(wanted, self.settings.samples, softmax.out_features, rng)
         rows = rows.to(self.device)
-        weight, bias = (part.detach()[rows].requires_grad_() for part in softmax.parameters())
+        weight = softmax.weight.detach()[rows].requires_grad_()
+        bias = softmax.bias.detach()[rows].requires_grad_()
         for top, goal, part in zip(tops, goals, chosen, strict=True):
             among = Candidates(*(tensor.to(self.device) for tensor in part))
             tokens = torch.from_numpy(np.flatnonzero(goal != NO_TARGET)).to(self.device)
@@ -181,8 +200,10 @@ class Trainer:
         # Explicit, since torch warns of the default.
         with torch.sparse.check_sparse_tensor_invariants(False):
             for whole, part in zip(self.model.softmax.parameters(), gathered, strict=False):
-                entries: Any = rows[None], part.grad, whole.shape
-                whole.grad = torch.sparse_coo_tensor(*entries, is_coalesced=True)
+                gradient: Any = part.grad
+                whole.grad = torch.sparse_coo_tensor(
+                    rows[None], gradient, whole.shape, is_coalesced=True
+                )
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = self.settings.lr_at(self.step, self.num_steps)
@@ -194,7 +215,7 @@ class Trainer:
             "step": self.step,
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "state": [*self.state],
+            "state": list(self.state),
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -204,9 +225,12 @@ class Trainer:
             settings = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": before["state"], "param_groups": settings})
         self.step = saved["step"]
-        moments = (one for optimizer in self.optimizers for one in optimizer.state.values())
-        values = [*saved["state"], *(value for one in moments for value in one.values())]
+        values = list(saved["state"])
+        for optimizer in self.optimizers:
+            for of_parameter in optimizer.state.values():
+                values += of_parameter.values()
         if not all(torch.as_tensor(value).isfinite().all() for value in values):
-            said = "the state of the streams or optimizers contains a number that is not finite"
-            raise ValueError(said)
+            raise ValueError(
+                "the state of the streams or optimizers contains a number that is not finite"
+            )
         self.state = State(*(part.to(self.device) for part in saved["state"]))

@@ -27,7 +27,8 @@ class Backbone(nn.Module):
         self, embed: Any, elmo: Elmo, rnn: Callable[..., Any], *, num_features: int = 0
     ) -> None:
         super().__init__()
-        self.embed, self.elmo = embed, elmo
+        self.embed = embed
+        self.elmo = elmo
         self.rnn = rnn(input_size=embed.dim + elmo.dim("input") + num_features)
         self.dim: int = self.rnn.dim + elmo.dim("output")
 
@@ -36,8 +37,10 @@ class Backbone(nn.Module):
         predicate indicator.
         """
         elmo = self.read_elmo(tokens)
-        x = torch.cat([self.embed(tokens), elmo.input, *features], -1)
-        return torch.cat([self.run(x, tokens), elmo.output], -1)
+        inputs = [self.embed(tokens), elmo.input]
+        inputs += features
+        h = self.run(torch.cat(inputs, -1), tokens)
+        return torch.cat([h, elmo.output], -1)
 
     def run(self, x: Float[Tensor, "B T _"], tokens: Tokens) -> Float[Tensor, "B T _"]:
         """Run the lowest RNN over these vectors.

@@ -4,6 +4,8 @@ loops are over time.
 Axes: B batch, T tokens, K labels.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -31,18 +33,18 @@ class Crf(nn.Module):
         self, scores: Float[Tensor, "B T K"], labels: Int[Tensor, "B T"], mask: Mask
     ) -> Float[Tensor, " B"]:
         """Return log p(labels | scores) of each sentence, in nats; padding is ignored."""
-        scores = scores.float()
-        emitted = scores.gather(-1, labels[..., None]).squeeze(-1) * mask
+        exact = scores.float()
+        emitted = exact.gather(-1, labels[..., None]).squeeze(-1) * mask
         moved = self.transitions[labels[:, :-1], labels[:, 1:]] * mask[:, 1:]
-        return emitted.sum(1) + moved.sum(1) - self._log_partition(scores, mask)
+        return emitted.sum(1) + moved.sum(1) - self._log_partition(exact, mask)
 
     def _log_partition(self, scores: Tensor, mask: Tensor) -> Tensor:
-        scores = scores.permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
+        steps = scores.permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
         moves = self.transitions[..., None].expand(-1, -1, len(mask))
-        alpha = scores[0]
+        alpha = steps[0]  # the log sum of the sequences that end in each label
         alphas = [alpha]
-        for score in scores[1:]:
-            alpha = (alpha[:, None] + moves).logsumexp(0) + score
+        for step in steps[1:]:
+            alpha = (alpha[:, None] + moves).logsumexp(0) + step
             alphas.append(alpha)
         last = (mask.sum(1) - 1).clamp(min=0)
         ended = torch.stack(alphas)[last, :, torch.arange(len(last), device=last.device)]
@@ -63,9 +65,10 @@ def viterbi(
     """Return each sentence's label sequence with the highest sum of scores and transitions, of
     those that the `rules` allow (Viterbi 1967).
     """
-    allowed = (torch.tensor(each, device=scores.device) for each in rules)
-    moves, starts, ends = (torch.where(each, 0.0, -torch.inf).float() for each in allowed)
-    moves = moves + transitions
+    allowed_moves, allowed_starts, allowed_ends = rules
+    moves = _as_scores(allowed_moves, scores.device) + transitions
+    starts = _as_scores(allowed_starts, scores.device)
+    ends = _as_scores(allowed_ends, scores.device)
     steps = scores.float().permute(1, 2, 0).contiguous()  # "T K B", sentences contiguous
     best = starts[:, None] + steps[0]  # the highest sum of the sequences that end in each label
     sums = [best]
@@ -73,9 +76,11 @@ def viterbi(
         best = (best[:, None] + moves[..., None]).amax(0) + step
         sums.append(best)
     totals = torch.stack(sums).transpose(1, 2).cpu().numpy()
-    into, lengths = moves.t().cpu().numpy(), mask.sum(1).cpu().numpy()
+    into = moves.t().cpu().numpy()
+    lengths = mask.sum(1).cpu().numpy()
     last = (lengths - 1).clip(min=0)
-    label = ended = (totals[last, np.arange(len(last))] + ends.cpu().numpy()).argmax(1)
+    ended = (totals[last, np.arange(len(last))] + ends.cpu().numpy()).argmax(1)
+    label = ended
     path = [label]
     # Backtrack: predecessors are computed only on the best path.
     for t in range(len(totals) - 2, -1, -1):
@@ -83,3 +88,8 @@ def viterbi(
         path.append(label)
     rows = np.stack(path[::-1], 1).tolist()
     return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+
+
+def _as_scores(allowed: Any, device: torch.device) -> Tensor:
+    """Return 0 for what is allowed, and minus infinity for all else."""
+    return torch.where(torch.tensor(allowed, device=device), 0.0, -torch.inf).float()

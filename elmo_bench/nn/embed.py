@@ -42,12 +42,12 @@ class Words(nn.Module):
         unknown_rate: Probability = 0.0,
     ) -> None:
         super().__init__()
-        if vectors:
-            word_dim = len(next(iter(vectors.values())))
-        self.dim, self.unknown_rate = word_dim, unknown_rate
-        has_vector = [True, True, *(word in vectors for word in vocab.words)]
+        self.dim: int = len(next(iter(vectors.values()))) if vectors else word_dim
+        self.unknown_rate = unknown_rate
+        has_vector = [True, True]  # padding and the unknown word are not replaced
+        has_vector += [word in vectors for word in vocab.words]
         self.register_buffer("_pretrained", torch.tensor(has_vector), persistent=False)
-        self.embedding = nn.Embedding(vocab.num_words, word_dim, padding_idx=PADDING)
+        self.embedding = nn.Embedding(vocab.num_words, self.dim, padding_idx=PADDING)
         deviation = float(np.std(list(vectors.values()))) if vectors else 0.1
         nn.init.normal_(self.embedding.weight, std=deviation)
         frozen = freeze and bool(vectors)
@@ -59,7 +59,7 @@ class Words(nn.Module):
             for word, vector in vectors.items():
                 self.embedding.weight[vocab.word_id(word)] = torch.from_numpy(vector)
         # The gradient of vectors without numbers is an illegal access on a GPU (torch 2.11).
-        self.embedding.weight.requires_grad_(word_dim > 0 and not frozen)
+        self.embedding.weight.requires_grad_(self.dim > 0 and not frozen)
 
     def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
         """Append pretrained vectors of new words, in the order of their vocabulary numbers.
@@ -97,16 +97,18 @@ class Characters(nn.Module):
         self, char_dim: int, num_filters: int, width: int, dropout: float, scale: float | None
     ) -> None:
         super().__init__()
-        self.width, self.dropout = width, dropout
+        self.width = width
+        self.dropout = dropout
         self.embedding = nn.Embedding(NUM_CHARACTERS, char_dim, padding_idx=0)
         if scale is not None:
             nn.init.uniform_(self.embedding.weight[1:], -scale, scale)
         self.convolution = nn.Conv1d(char_dim, num_filters, width, padding=width - 1)
 
     def forward(self, chars: Int[Tensor, "B T C"]) -> Float[Tensor, "B T X"]:
-        chars = chars.masked_fill(chars == PAD, 0)
-        lengths = (chars > 0).sum(-1)
-        characters = F.dropout(self.embedding(chars.flatten(0, 1)), self.dropout, self.training)
+        unpadded = chars.masked_fill(chars == PAD, 0)
+        lengths = (unpadded > 0).sum(-1)
+        characters = self.embedding(unpadded.flatten(0, 1))
+        characters = F.dropout(characters, self.dropout, self.training)
         features = torch.relu(self.convolution(characters.transpose(1, 2)))
         positions = torch.arange(features.shape[-1], device=chars.device)
         # These positions exist only because the batch has a longer word.

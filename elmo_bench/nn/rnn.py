@@ -39,7 +39,8 @@ class Identity(nn.Module):
 
     def __init__(self, *, input_size: int, dropout: Dropout = 0.0, **sizes: Any) -> None:
         super().__init__()
-        self.dim, self.dropout = input_size, dropout
+        self.dim = input_size
+        self.dropout = dropout
 
     def forward(self, x: Float[Tensor, "B T I"], mask: Mask) -> Float[Tensor, "B T I"]:
         return F.dropout(x, self.dropout, self.training) * mask[..., None]
@@ -52,14 +53,19 @@ class BiLstm(nn.Module):
         self, *, input_size: int, hidden_size: Size, num_layers: Size = 1, dropout: Dropout = 0.0
     ) -> None:
         super().__init__()
-        self.dim, self.dropout = 2 * hidden_size, dropout
-        sizes = [input_size if k == 0 else self.dim for k in range(num_layers)]
-        pairs = ([nn.LSTM(size, hidden_size, batch_first=True) for _ in range(2)] for size in sizes)
-        self.layers: Any = nn.ModuleList(map(nn.ModuleList, pairs))
+        self.dim = 2 * hidden_size
+        self.dropout = dropout
+        self.layers: Any = nn.ModuleList()
+        layer_size = input_size
+        for _ in range(num_layers):
+            directions = [nn.LSTM(layer_size, hidden_size, batch_first=True) for _ in range(2)]
+            self.layers.append(nn.ModuleList(directions))
+            layer_size = self.dim
 
     def forward(self, x: Float[Tensor, "B T I"], mask: Mask) -> Float[Tensor, "B T H"]:
         for directions in self.layers:
-            x = _both_ways(directions, variational_dropout(x, self.dropout, self.training), mask)
+            x = variational_dropout(x, self.dropout, self.training)
+            x = _both_ways(directions, x, mask)
         return x * mask[..., None]
 
 
@@ -79,7 +85,9 @@ class BiGru(nn.Module):
         output_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
-        self.dim, self.dropout, self.output_dropout = 2 * hidden_size, dropout, output_dropout
+        self.dim = 2 * hidden_size
+        self.dropout = dropout
+        self.output_dropout = output_dropout
         self.directions = nn.ModuleList(
             nn.GRU(input_size, hidden_size, batch_first=True) for _ in range(2)
         )
@@ -90,7 +98,8 @@ class BiGru(nn.Module):
                 nn.init.zeros_(weight)
 
     def forward(self, x: Float[Tensor, "B T I"], mask: Mask) -> Float[Tensor, "B T H"]:
-        h = _both_ways(self.directions, variational_dropout(x, self.dropout, self.training), mask)
+        dropped = variational_dropout(x, self.dropout, self.training)
+        h = _both_ways(self.directions, dropped, mask)
         return variational_dropout(h, self.output_dropout, self.training) * mask[..., None]
 
 
@@ -103,7 +112,8 @@ def _both_ways(
     On a CPU, torch is nearly twice as fast with padded batches as with packed sequences.
     """
     forward, backward = directions
-    time, lengths = torch.arange(mask.shape[1], device=mask.device), mask.sum(1, keepdim=True)
+    time = torch.arange(mask.shape[1], device=mask.device)
+    lengths = mask.sum(1, keepdim=True)
     turned = torch.where(time < lengths, lengths - 1 - time, time)[..., None]
     from_left, _ = forward(x)
     from_right, _ = backward(x.gather(1, turned.expand_as(x)))
@@ -145,12 +155,14 @@ class HighwayLstm(nn.Module):
 
     def __init__(self, *, input_size: int, hidden_size: int, backward: bool = False) -> None:
         super().__init__()
-        self.dim, self.backward = hidden_size, backward
+        self.dim = hidden_size
+        self.backward = backward
         self.input = nn.Linear(input_size, 6 * hidden_size, bias=False)
         self.state = nn.Linear(hidden_size, 5 * hidden_size)
         with torch.no_grad():
-            for block in (*self.input.weight.split(self.dim), *self.state.weight.split(self.dim)):
-                nn.init.orthogonal_(block)
+            for weight in (self.input.weight, self.state.weight):
+                for block in weight.split(self.dim):
+                    nn.init.orthogonal_(block)
             self.state.bias.zero_()
             self.state.bias[self.dim : 2 * self.dim] = 1  # forget bias of 1
 
@@ -163,21 +175,30 @@ class HighwayLstm(nn.Module):
         autocast only the products are in the lower precision, because the cell accumulates small
         changes over a sentence.
         """
-        projected, bias = self.input(x), self.state.bias  # all steps at once
+        bias = self.state.bias
+        projected = self.input(x)  # all steps at once
+        weight = self.state.weight.t().to(projected)
+        kept = dropout_mask.to(bias)
         gates, skip = projected.to(bias).split([5 * self.dim, self.dim], 1)
         steps = list(zip((gates + bias).split(sizes), skip.split(sizes), strict=True))
-        weight, dropout_mask = self.state.weight.t().to(projected), dropout_mask.to(bias)
-        h = c = bias.new_zeros(0, self.dim)
+        if self.backward:
+            steps.reverse()
+        h = bias.new_zeros(0, self.dim)
+        c = h
         outputs = []
         with torch.autocast(x.device.type, enabled=False):
-            for gates, skip in reversed(steps) if self.backward else steps:
-                h, c = _resize(h, len(skip)), _resize(c, len(skip))
-                gates = torch.addmm(gates.to(weight), h.to(weight), weight).to(c)
-                i, f, o, r = gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
-                c = torch.addcmul(f * c, i, gates[:, 4 * self.dim :].tanh())
-                h = torch.lerp(skip, o * c.tanh(), r) * dropout_mask[: len(skip)]
+            for from_input, step_skip in steps:
+                size = len(step_skip)
+                h = _resize(h, size)
+                c = _resize(c, size)
+                step_gates = torch.addmm(from_input.to(weight), h.to(weight), weight).to(c)
+                i, f, o, r = step_gates[:, : 4 * self.dim].sigmoid().chunk(4, 1)
+                c = torch.addcmul(f * c, i, step_gates[:, 4 * self.dim :].tanh())
+                h = torch.lerp(step_skip, o * c.tanh(), r) * kept[:size]
                 outputs.append(h)
-        return torch.cat(outputs[::-1] if self.backward else outputs)
+        if self.backward:
+            outputs.reverse()
+        return torch.cat(outputs)
 
 
 def _resize(state: Float[Tensor, "_ H"], size: int) -> Float[Tensor, "_ H"]:
@@ -200,26 +221,33 @@ class AlternatingHighwayLstm(nn.Module):
         self, *, input_size: int, hidden_size: Size, num_layers: Size, dropout: Dropout = 0.0
     ) -> None:
         super().__init__()
-        self.dim, self.dropout = hidden_size, dropout
-        sizes = [input_size if k == 0 else hidden_size for k in range(num_layers)]
-        self.layers = nn.ModuleList(
-            HighwayLstm(input_size=size, hidden_size=hidden_size, backward=k % 2 == 1)
-            for k, size in enumerate(sizes)
-        )
+        self.dim = hidden_size
+        self.dropout = dropout
+        self.layers = nn.ModuleList()
+        for number in range(num_layers):
+            layer = HighwayLstm(
+                input_size=input_size if number == 0 else hidden_size,
+                hidden_size=hidden_size,
+                backward=number % 2 == 1,
+            )
+            self.layers.append(layer)
 
     def forward(
         self, x: Float[Tensor, "B T I"], mask: Mask, lengths: Sequence[int] | None = None
     ) -> Float[Tensor, "B T H"]:
         """Return the last layer's output; without `lengths`, the host waits for those of `mask`."""
-        host = torch.tensor(mask.sum(1).tolist() if lengths is None else lengths)
+        given = mask.sum(1).tolist() if lengths is None else lengths
         # A sentence without words has one step, on padding.
-        host, order = host.clamp(min=1).sort(descending=True, stable=True)
-        order = to_device(order, x)
-        packed = pack_padded_sequence(x.index_select(0, order), host, batch_first=True)
-        h, sizes = packed.data, packed.batch_sizes.tolist()
+        num_steps = torch.tensor(given).clamp(min=1)
+        sorted_steps, order_on_host = num_steps.sort(descending=True, stable=True)
+        order = to_device(order_on_host, x)
+        packed = pack_padded_sequence(x.index_select(0, order), sorted_steps, batch_first=True)
+        h = packed.data
+        sizes = packed.batch_sizes.tolist()
         for layer in self.layers:
             dropout_mask = F.dropout(h.new_ones(len(x), self.dim), self.dropout, self.training)
             h = layer(h, sizes, dropout_mask)
-        how: Any = {"batch_first": True, "total_length": mask.shape[1]}
-        padded, _ = pad_packed_sequence(packed._replace(data=h), **how)
+        padded, _ = pad_packed_sequence(
+            packed._replace(data=h), batch_first=True, total_length=mask.shape[1]
+        )
         return padded.index_select(0, order.argsort()) * mask[..., None]

@@ -49,18 +49,24 @@ class Tokens(NamedTuple):
         def chosen(part: Tensor, axis: int = 0) -> Tensor:
             return part.index_select(axis, to_device(torch.tensor(rows), part))
 
-        sentences, chars, elmo = self.sentences, self.chars, self.elmo
-        if sentences is not None:
-            sentences, chars = [sentences[row] for row in rows], self.with_chars().chars
-        if chars is not None:
-            chars = chosen(chars)[:, :length]
+        sentences = None
+        chars = self.chars
+        if self.sentences is not None:
+            sentences = [self.sentences[row] for row in rows]
+            chars = self.with_chars().chars
+        elmo = self.elmo
         if isinstance(elmo, Layers):
             elmo = Layers(chosen(elmo.layers, 1)[:, :, :length])
         elif elmo is not None:  # an encoder's inputs, of which some stay on the host
             elmo = type(elmo)(*map(chosen, elmo))
-        words, mask = (chosen(part)[:, :length] for part in (self.words, self.mask))
-        lengths = self.lengths[[*rows]].clip(max=length)
-        return Tokens(words, mask, lengths, sentences, chars, elmo)
+        return Tokens(
+            words=chosen(self.words)[:, :length],
+            mask=chosen(self.mask)[:, :length],
+            lengths=self.lengths[list(rows)].clip(max=length),
+            sentences=sentences,
+            chars=None if chars is None else chosen(chars)[:, :length],
+            elmo=elmo,
+        )
 
 
 def to_device(values: Tensor, like: Tensor) -> Tensor:
@@ -72,8 +78,11 @@ def to_device(values: Tensor, like: Tensor) -> Tensor:
 
 def tokens(sentences: Sequence[Sequence[str]], vocab: Vocab) -> Tokens:
     """Number the words of a batch of sentences."""
-    numbers = [[vocab.word_id(word) for word in sentence] for sentence in sentences]
-    words = pad_sequence([torch.tensor(row, dtype=torch.long) for row in numbers], True)
+    rows = []
+    for sentence in sentences:
+        numbers = [vocab.word_id(word) for word in sentence]
+        rows.append(torch.tensor(numbers, dtype=torch.long))
+    words = pad_sequence(rows, batch_first=True)
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     mask = torch.from_numpy(np.arange(words.shape[1]) < lengths[:, None])
     return Tokens(words, mask, lengths, sentences)

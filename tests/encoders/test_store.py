@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders import LayerMemory, build_store
 from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.encoders.frozen_layers import check_room
+from elmo_bench.encoders.memory import check_room
 from elmo_bench.encoders.static import WordVectors
 from elmo_bench.encoders.store import pack, row_bytes, unpack
 

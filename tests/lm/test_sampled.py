@@ -25,7 +25,7 @@ def test_samples_are_different_and_as_frequent_as_expected():
 
 
 def test_all_words_as_samples_is_the_full_softmax(monkeypatch):
-    monkeypatch.setattr("elmo_bench.lm.sampled._SCORES", (10, 10))  # two tokens at a time
+    monkeypatch.setattr("elmo_bench.lm.sampled._CPU_SCORES", 10)  # two tokens at a time
     x, weight, bias = torch.randn(7, 3), torch.randn(5, 3), torch.randn(5)
     parameters = [tensor.requires_grad_() for tensor in (x, weight, bias)]
     targets, samples = torch.tensor([0, 1, 2, 3, 4, 4, 0]), torch.tensor([3, 0, 4, 1, 2])

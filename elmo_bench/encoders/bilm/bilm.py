@@ -27,7 +27,7 @@ from .options import Options
 from .scan import Order, Scan, Weights, read, stack
 
 # Options that have no effect on the shapes of parameters.
-UNSEEN = "activation cell_clip projection_clip skip_connections directions"
+UNSEEN = ("activation", "cell_clip", "projection_clip", "skip_connections", "directions")
 TOGETHER_ON = ("cuda",)  # device types that read all directions at once
 TYPES = 1 << 12  # word types in a batch of the character CNN, without a cache
 
@@ -42,7 +42,8 @@ class ProjectedLstm(nn.Module):
 
     def __init__(self, options: Options) -> None:
         super().__init__()
-        cell, projection = options.cell_size, options.projection_size
+        cell = options.cell_size
+        projection = options.projection_size
         self.weight = nn.Parameter(torch.empty(4 * cell, 2 * projection))  # [W_x, W_h]
         self.bias = nn.Parameter(torch.zeros(4 * cell))
         self.projection_weight = nn.Parameter(torch.empty(projection, cell))
@@ -94,21 +95,23 @@ class BiLm(nn.Module):
         self.num_layers = 1 + options.num_layers  # the token layer and the LSTM layers
         self.dim = len(options.directions) * options.projection_size
         self.token_encoder = CharCnn(options)
-        self.directions: Any = nn.ModuleList(
-            nn.ModuleList(ProjectedLstm(options) for _ in range(options.num_layers))
-            for _ in options.directions
-        )
+        self.directions: Any = nn.ModuleList()
+        for _ in options.directions:
+            lstms = [ProjectedLstm(options) for _ in range(options.num_layers)]
+            self.directions.append(nn.ModuleList(lstms))
 
     def fingerprint(self) -> str:
         """Return a sha256 of all parameters and unusual options, with the products' type."""
         sha256 = hashlib.sha256()
-        for name in UNSEEN.split():
-            if (value := getattr(self.options, name)) != getattr(Options, name):
+        for name in UNSEEN:
+            value = getattr(self.options, name)
+            if value != getattr(Options, name):
                 sha256.update(f"{name}={value}".encode())
         for name, value in sorted(self.state_dict().items()):
             sha256.update(name.encode())
             sha256.update(value.cpu().contiguous().numpy())
-        return sha256.hexdigest() + ("-bfloat16" if self.bf16 else "")
+        digest = sha256.hexdigest()
+        return f"{digest}-bfloat16" if self.bf16 else digest
 
     def prepare(self, sentences: Sentences) -> Chars:
         """Convert a batch of sentences to character ids."""
@@ -121,25 +124,32 @@ class BiLm(nn.Module):
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Return the parameters of each LSTM layer, top layer first, then the token layer's."""
-        layers = [self._parameters_of(layer) for layer in reversed(range(self.options.num_layers))]
-        return [*layers, [*self.token_encoder.parameters()]]
+        groups = [self._parameters_of(layer) for layer in reversed(range(self.options.num_layers))]
+        groups.append(list(self.token_encoder.parameters()))
+        return groups
 
     def _parameters_of(self, layer: int, directions: slice = slice(None)) -> list[nn.Parameter]:
-        return [p for lstms in self.directions[directions] for p in lstms[layer].parameters()]
+        """Return the parameters of a layer, direction by direction."""
+        parameters: list[nn.Parameter] = []
+        for lstms in self.directions[directions]:
+            parameters += lstms[layer].parameters()
+        return parameters
 
     def forward(self, inputs: Chars, layers: Chosen = None) -> Float[Tensor, "L B T D"]:
         """Return the requested layers, or all of them; 0 after the end of a sentence."""
         all_layers, _ = self.read(inputs.chars)
-        if layers is None or [*layers] == [*range(self.num_layers)]:
+        if layers is None or list(layers) == list(range(self.num_layers)):
             return all_layers
-        return all_layers[[*layers]]
+        return all_layers[list(layers)]
 
     def zero_state(self, batch_size: int) -> State:
         """Return the state before the first token."""
-        options, weight = self.options, self.directions[0][0].bias
-        shape = len(self.directions), options.num_layers, batch_size
-        sizes = options.projection_size, options.cell_size
-        return State(*(weight.new_zeros(*shape, size) for size in sizes))
+        options = self.options
+        shape = (len(self.directions), options.num_layers, batch_size)
+        weight = self.directions[0][0].bias  # for its type and device
+        h = weight.new_zeros(*shape, options.projection_size)
+        c = weight.new_zeros(*shape, options.cell_size)
+        return State(h, c)
 
     def read(
         self, chars: Int[Tensor, "B T C"], state: State | None = None, *, boundaries: bool = False
@@ -151,18 +161,20 @@ class BiLm(nn.Module):
         if chars.shape[-1] != WIDTH:
             raise ValueError(f"a biLM reads {WIDTH} characters per word, not {chars.shape[-1]}")
         framed, lengths = add_boundaries(chars)
-        state = state or self.zero_state(len(chars))
-        layers, state = self.read_tokens(self.tokens(framed), lengths.tolist(), state)
+        before = state or self.zero_state(len(chars))
+        layers, after = self.read_tokens(self.tokens(framed), lengths.tolist(), before)
         if not boundaries:
-            layers, is_token = layers[:, :, 1:-1], (chars > 0).any(-1)[None, ..., None]
+            layers = layers[:, :, 1:-1]
+            is_token = (chars > 0).any(-1)[None, ..., None]
             layers = layers * is_token if layers.requires_grad else layers.mul_(is_token)
-        return layers, state
+        return layers, after
 
     def tokens(self, chars: Int[Tensor, "B S C"]) -> Float[Tensor, "B S P"]:
         """Return the token vectors, with the size of one direction. A word type is encoded once."""
         words = chars.flatten(0, 1)
         with torch.autocast(chars.device.type, enabled=False):
-            if (frozen := self._freeze()) and frozen.words:
+            frozen = self._freeze()
+            if frozen and frozen.words:
                 return frozen.words(words).unflatten(0, chars.shape[:2])
             types, numbers = words.unique(dim=0, return_inverse=True)
             vectors = torch.cat([self.token_encoder(part) for part in types.split(TYPES)])
@@ -173,22 +185,24 @@ class BiLm(nn.Module):
     ) -> tuple[Float[Tensor, "L B S D"], State]:
         """Return all layers of token vectors, which include the boundaries, and the last state."""
         names = self.options.directions
-        (count, width, size), sides = x.shape, len(names)
+        count, width, size = x.shape
         order = Order(lengths, width, [name == "backward" for name in names], x.device)
-        layers = x.new_zeros(self.num_layers, count * width, sides, size)
-        x = x.flatten(0, 1)[order.places]
-        layers[0, order.places, order.sides] = x
-        before = State(*(part[:, :, order.sentences] for part in state))
-        groups, after = self._groups(x.device), State(*map(torch.empty_like, state))
-        tokens = [x[group] for group in groups]
+        layers = x.new_zeros(self.num_layers, count * width, len(names), size)
+        in_order = x.flatten(0, 1)[order.places]
         del x  # the memory of tokens that have been read is free
+        layers[0, order.places, order.sides] = in_order
+        before = State(*(part[:, :, order.sentences] for part in state))
+        after = State(torch.empty_like(state.h), torch.empty_like(state.c))
+        groups = self._groups(in_order.device)
+        tokens = [in_order[group] for group in groups]
+        del in_order
         for group in groups:
-            places = order.places[group], order.sides[group]
-            every = self._layers(group, tokens.pop(0), order.rows, before, after)
-            for layer, out in enumerate(every, 1):
-                layers[layer, *places] = out
+            places = (order.places[group], order.sides[group])
+            outputs = self._layers(group, tokens.pop(0), order.rows, before, after)
+            for layer, output in enumerate(outputs, 1):
+                layers[layer, *places] = output
         after = State(*(part[:, :, order.unsorted] for part in after))
-        return layers.view(-1, count, width, sides * size), after
+        return layers.view(-1, count, width, len(names) * size), after
 
     def run(
         self, x: Float[Tensor, "R B S P"], state: State
@@ -196,11 +210,12 @@ class BiLm(nn.Module):
         """Return each direction's top layer, after dropout, and the last state, of a window of
         streams; a direction has its own token vectors, *in the order in which it reads them*.
         """
-        steps, after = x.transpose(1, 2), State(*map(torch.empty_like, state))
+        steps = x.transpose(1, 2)
+        rows = [x.shape[1]] * x.shape[2]
+        after = State(torch.empty_like(state.h), torch.empty_like(state.c))
         tops: list[Tensor] = []
         for group in self._groups(x.device):
-            tokens, rows = steps[group].flatten(1, 2), [x.shape[1]] * x.shape[2]
-            *_, top = self._layers(group, tokens, rows, state, after)
+            *_, top = self._layers(group, steps[group].flatten(1, 2), rows, state, after)
             top = top.view_as(steps[group]).transpose(1, 2).contiguous()
             tops.extend(F.dropout(top, self.dropout, self.training))
         return tops, after
@@ -219,10 +234,12 @@ class BiLm(nn.Module):
         """Yield each LSTM layer's output for a group of directions, and write its last state to
         `after`; `rows` is the number of sentences with a token at each step.
         """
-        frozen, dtype = self._freeze(x, *state), self._product_type(x)
+        frozen = self._freeze(x, *state)
+        dtype = self._product_type(x)
         for layer in range(self.options.num_layers):
             x = F.dropout(x, self.dropout, self.training)
-            h, c = (part[group, layer] for part in state)
+            h = state.h[group, layer]
+            c = state.c[group, layer]
             # Triton launches on the current GPU, not on the tensors'.
             with torch.autocast(x.device.type, enabled=False), torch.cuda.device_of(x):
                 if frozen:
@@ -231,9 +248,10 @@ class BiLm(nn.Module):
                 else:
                     parameters = self._parameters_of(layer, group)
                     out, h, c = Scan.apply(x, h, c, rows, self.options, dtype, *parameters)
-            if layer and self.options.skip_connections:
+            if layer > 0 and self.options.skip_connections:
                 out = out.add_(x) if frozen else out + x
-            after.h[group, layer], after.c[group, layer] = h, c
+            after.h[group, layer] = h
+            after.c[group, layer] = c
             x = out
             yield x
 
@@ -252,22 +270,24 @@ class BiLm(nn.Module):
     def _freeze(self, *inputs: Tensor) -> _Frozen | None:
         """Return what is made once of the current parameters; None if they are trained."""
         weights = list(self.parameters())
-        trains = torch.is_grad_enabled() and any(x.requires_grad for x in (*inputs, *weights))
+        tensors = weights + list(inputs)
+        trains = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         # Inference tensors count no changes.
-        if self.training or trains or any(w.is_inference() for w in weights):
+        if self.training or trains or any(weight.is_inference() for weight in weights):
             self._frozen = None
             return None
         dtype = self._product_type(weights[0])
-        made_of = dtype, [(weight.data_ptr(), weight._version) for weight in weights]
+        made_of = (dtype, [(weight.data_ptr(), weight._version) for weight in weights])
         if not (self._frozen and self._frozen.made_of == made_of):
             self._frozen = None  # free its memory before the new copy
             words = WordCache(self.token_encoder) if weights[0].is_cpu else None
-            layers = {
-                (group.start, layer): Weights(stack(self._parameters_of(layer, group), dtype))
-                for group in self._groups(weights[0].device)
-                for layer in range(self.options.num_layers)
-            }
-            self._frozen = _Frozen(made_of, [x.detach() for x in weights], words, layers)
+            layers = {}
+            for group in self._groups(weights[0].device):
+                for layer in range(self.options.num_layers):
+                    parameters = self._parameters_of(layer, group)
+                    layers[group.start, layer] = Weights(stack(parameters, dtype))
+            detached = [weight.detach() for weight in weights]
+            self._frozen = _Frozen(made_of, detached, words, layers)
         return self._frozen
 
     def __getstate__(self) -> dict[str, Any]:

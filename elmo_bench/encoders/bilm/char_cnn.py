@@ -54,14 +54,16 @@ class CharCnn(nn.Module):
         super().__init__()
         self.activation = torch.relu if options.activation == "relu" else torch.tanh
         self.embedding = nn.Embedding(NUM_CHARACTERS, options.char_dim, padding_idx=0)
-        filters: list[Any] = [nn.Conv1d(options.char_dim, n, width) for width, n in options.filters]
-        self.convolutions: Any = nn.ModuleList(filters)
-        size = sum(count for _, count in options.filters)
+        self.convolutions: Any = nn.ModuleList()
+        size = 0
+        for width, count in options.filters:
+            self.convolutions.append(nn.Conv1d(options.char_dim, count, width))
+            size += count
         self.highways = nn.ModuleList(Highway(size) for _ in range(options.num_highway))
         self.projection = nn.Linear(size, options.projection_size)
         # Initialised as bilm-tf does.
         nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
-        for convolution, (width, _) in zip(filters, options.filters, strict=True):
+        for convolution, (width, _) in zip(self.convolutions, options.filters, strict=True):
             if options.activation == "relu":
                 nn.init.uniform_(convolution.weight, -0.05, 0.05)
             else:
@@ -73,9 +75,10 @@ class CharCnn(nn.Module):
     def forward(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N P"]:
         # All windows of pad characters give the same value: past the longest word, one of the
         # widest filter's is enough.
-        used = int(((chars > 0) & (chars != PAD)).sum(-1).amax())
-        chars = chars[:, : used + max(conv.kernel_size[0] for conv in self.convolutions)]
-        highest = self._by_table(chars) if chars.is_cpu else self._by_convolution(chars)
+        longest = int(((chars > 0) & (chars != PAD)).sum(-1).amax())
+        widest = max(conv.kernel_size[0] for conv in self.convolutions)
+        used = chars[:, : longest + widest]
+        highest = self._by_table(used) if used.is_cpu else self._by_convolution(used)
         x = self.activation(highest)
         for highway in self.highways:
             x = highway(x)
@@ -84,9 +87,11 @@ class CharCnn(nn.Module):
     def _by_convolution(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
         """Return the maximum output of each filter over all places in a word."""
         characters = self.embedding(chars).transpose(1, 2)  # "N E C"
-        # `amax` is faster, but its gradient, split among ties, is five times slower.
-        outputs = (conv(characters) for conv in self.convolutions)
-        highest = [x.max(-1).values if x.requires_grad else x.amax(-1) for x in outputs]
+        highest = []
+        for convolution in self.convolutions:
+            outputs = convolution(characters)
+            # `amax` is faster, but its gradient, split among ties, is five times slower.
+            highest.append(outputs.max(-1).values if outputs.requires_grad else outputs.amax(-1))
         return torch.cat(highest, -1)
 
     def _by_table(self, chars: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
@@ -95,7 +100,8 @@ class CharCnn(nn.Module):
         There are only 262 characters, so the contribution of each character to each filter and tap
         is computed once. An output is then the sum of one row for each tap.
         """
-        weight, highest = self.embedding.weight, []
+        weight = self.embedding.weight
+        highest = []
         # Character 0 is padding and gets no gradient.
         vectors = torch.cat([weight[:1].detach(), weight[1:]])
         with torch.autocast("cpu", enabled=False):
@@ -112,16 +118,22 @@ def _highest_sum(chars: Int[Tensor, "N C"], table: Float[Tensor, "V K F"]) -> Fl
     The gradient reaches only the place of each filter's maximum, while a convolution's gradient
     visits all places.
     """
-    taps, rows = table.shape[1], table.detach().flatten(0, 1)
-    numbers = chars.unfold(1, taps, 1) * taps + torch.arange(taps)  # "N W K"
-    bags = (F.embedding_bag(part.flatten(0, 1), rows, mode="sum") for part in numbers.split(WORDS))
-    every = (sums.unflatten(0, (-1, numbers.shape[1])) for sums in bags)
-    if not (table.requires_grad and torch.is_grad_enabled()):
-        return torch.cat([sums.amax(1) for sums in every])
-    place = torch.cat([sums.max(1).indices for sums in every])  # argmax is slower
+    num_taps = table.shape[1]
+    rows = table.detach().flatten(0, 1)
+    numbers = chars.unfold(1, num_taps, 1) * num_taps + torch.arange(num_taps)  # "N W K"
+    needs_place = table.requires_grad and torch.is_grad_enabled()
+    highest = []
+    for part in numbers.split(WORDS):
+        bags = F.embedding_bag(part.flatten(0, 1), rows, mode="sum")
+        sums = bags.unflatten(0, part.shape[:2])
+        # `argmax` is slower.
+        highest.append(sums.max(1).indices if needs_place else sums.amax(1))
+    if not needs_place:
+        return torch.cat(highest)
+    place = torch.cat(highest)
     ids = chars.long()
-    parts = [table[:, tap].gather(0, ids.gather(1, place + tap)) for tap in range(taps)]
-    return torch.stack(parts).sum(0)
+    of_taps = [table[:, tap].gather(0, ids.gather(1, place + tap)) for tap in range(num_taps)]
+    return torch.stack(of_taps).sum(0)
 
 
 class WordCache:
@@ -152,10 +164,17 @@ class WordCache:
                 self.forget()
                 new = {key: row for row, key in enumerate(keys)}
             if new:
-                lengths = (chars != PAD).sum(1).tolist()
-                # Sort by length, since the CNN's cost depends on the longest word of a batch.
-                rows = sorted(new.values(), key=lambda row: lengths[row])
-                vectors = [self.cnn(part) for part in chars[rows].split(CACHE_BATCH)]
-                self.vectors = torch.cat([self.vectors, *vectors])
-                self.numbers |= {keys[row]: n for n, row in enumerate(rows, len(self.numbers))}
+                self._add(chars, keys, list(new.values()))
             return self.vectors[torch.tensor([self.numbers[key] for key in keys])]
+
+    def _add(self, chars: Int[Tensor, "N C"], keys: list[bytes], rows: list[int]) -> None:
+        """Compute the vectors of the words in these rows."""
+        lengths = (chars != PAD).sum(1).tolist()
+        # Sort by length, since the CNN's cost depends on the longest word of a batch.
+        by_length = sorted(rows, key=lambda row: lengths[row])
+        vectors = [self.vectors]
+        for part in chars[by_length].split(CACHE_BATCH):
+            vectors.append(self.cnn(part))
+        self.vectors = torch.cat(vectors)
+        for row in by_length:
+            self.numbers[keys[row]] = len(self.numbers)

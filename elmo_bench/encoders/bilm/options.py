@@ -70,22 +70,27 @@ class Options:
         raw = read_json(path)
         try:
             values = {name: _value(raw, key) for name, key in KEYS.items()}
-            cnn, both = raw["char_cnn"], raw.get("bidirectional", True)
+            cnn = raw["char_cnn"]
             values["activation"] = cnn.get("activation", "relu")
-            values["directions"] = raw.get("directions", DIRECTIONS if both else DIRECTIONS[:1])
+            default = DIRECTIONS if raw.get("bidirectional", True) else DIRECTIONS[:1]
+            values["directions"] = raw.get("directions", default)
             # The original trains with 261 and predicts with 262, for the same model.
             one_of("char_cnn.n_characters", cnn.get("n_characters", 261), (261, NUM_CHARACTERS))
-            width = "max_characters_per_token"
-            one_of(f"char_cnn.{width}", cnn.get(width), (WIDTH,))
+            width = cnn.get("max_characters_per_token")
+            one_of("char_cnn.max_characters_per_token", width, (WIDTH,))
             return cls(**values)
         except ValueError as error:
-            said = _words(error) if isinstance(error, ValidationError) else str(error)
-            raise ValueError(f"{path}: not the options of a biLM: {said}") from error
+            reason = _words(error) if isinstance(error, ValidationError) else str(error)
+            raise ValueError(f"{path}: not the options of a biLM: {reason}") from error
 
     def write(self, path: str | Path) -> None:
         """Write the original's `options.json`, with one more key for a biLM of one direction."""
-        cnn: dict[str, Any] = {"activation": self.activation, "n_characters": NUM_CHARACTERS}
-        cnn |= {"max_characters_per_token": WIDTH, "embedding": {}}
+        cnn: dict[str, Any] = {
+            "activation": self.activation,
+            "n_characters": NUM_CHARACTERS,
+            "max_characters_per_token": WIDTH,
+            "embedding": {},
+        }
         raw: dict[str, Any] = {"lstm": {}, "char_cnn": cnn}
         for name, key in KEYS.items():
             parent, _, last = key.rpartition(".")
@@ -108,6 +113,7 @@ def _value(raw: Any, key: str) -> Any:
 def _words(error: ValidationError) -> str:
     """Say what is wrong first, with its key in `options.json`."""
     first = error.errors()[0]
-    name, *inside = map(str, first["loc"])
-    key = ".".join([KEYS.get(name, name), *inside])
+    parts = [str(part) for part in first["loc"]]
+    parts[0] = KEYS.get(parts[0], parts[0])
+    key = ".".join(parts)
     return f"{key}={shown(first['input'])}: {first['msg'].removeprefix('Value error, ')}"

@@ -20,14 +20,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 VERSION = 1  # of the C function; libraries of other versions are not used
-LOW = torch.float32, torch.bfloat16  # types of products that C supports
-FUSED = *LOW, torch.float16  # and those of the kernels
+LOW = (torch.float32, torch.bfloat16)  # types of products that C supports
+FUSED = (torch.float32, torch.bfloat16, torch.float16)  # and those of the kernels
 log = logging.getLogger(__name__)
 
 
 def _load() -> Any:
     """Return the library; None if it was not built, is of another version or of another machine."""
-    if (spec := find_spec(f"{__package__}._pointwise")) is None:
+    spec = find_spec(f"{__package__}._pointwise")
+    if spec is None:
         return None
     try:
         library = ctypes.CDLL(spec.origin)
@@ -35,7 +36,9 @@ def _load() -> Any:
             return None
     except (AttributeError, OSError):
         return None
-    size, flag, arrays = ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p)
+    size = ctypes.c_int64
+    flag = ctypes.c_int
+    arrays = ctypes.POINTER(ctypes.c_void_p)
     library.elmo_step.argtypes = (size, size, arrays, ctypes.c_float, flag, flag, size)
     return library
 
@@ -62,7 +65,10 @@ def forward(
     if _is_done((product, inputs, before, gates, cell, gated), cell, clip):
         return
     i, j, f, o = (product.to(cell.dtype) + inputs).chunk(4, -1)
-    i, j, f, o = i.sigmoid(), j.tanh(), f.sigmoid(), o.sigmoid()
+    i = i.sigmoid()
+    j = j.tanh()
+    f = f.sigmoid()
+    o = o.sigmoid()
     cell.copy_((f * before + i * j).clamp(-clip, clip))
     gated.copy_(o * cell.tanh())
     if gates is not None:
@@ -88,11 +94,14 @@ def backward(
     if _is_done((gates, cell, before, grad_gated, grad_cell, grad_gates, gated), cell, clip, True):
         return
     i, j, f, o = gates.chunk(4, -1)
-    squashed, grad_gated = cell.tanh(), grad_gated.to(cell.dtype)
+    squashed = cell.tanh()
+    above = grad_gated.to(cell.dtype)
     gated.copy_(o * squashed)
-    grad = (grad_cell + grad_gated * o * (1 - squashed * squashed)) * (cell.abs() < clip)
-    grad_i, grad_j = grad * j * i * (1 - i), grad * i * (1 - j * j)
-    grad_f, grad_o = grad * before * f * (1 - f), grad_gated * squashed * o * (1 - o)
+    grad = (grad_cell + above * o * (1 - squashed * squashed)) * (cell.abs() < clip)
+    grad_i = grad * j * i * (1 - i)
+    grad_j = grad * i * (1 - j * j)
+    grad_f = grad * before * f * (1 - f)
+    grad_o = above * squashed * o * (1 - o)
     grad_gates.copy_(torch.cat([grad_i, grad_j, grad_f, grad_o], -1))
     grad_cell.copy_(grad * f)
 
@@ -107,14 +116,19 @@ def _is_done(
     gated = tensors[-1]
     fits = gated.is_cpu and gated.dtype in LOW and cell.dtype == torch.float32
     if LIBRARY and fits and all(each is None or each.is_contiguous() for each in tensors):
-        size, low = gated.shape[-1], gated.dtype == torch.bfloat16
+        size = gated.shape[-1]
+        num_rows = gated.numel() // size
         addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
-        arrays, threads = (ctypes.c_void_p * len(tensors))(*addresses), torch.get_num_threads()
-        LIBRARY.elmo_step(gated.numel() // size, size, arrays, clip, low, backward, threads)
+        arrays = (ctypes.c_void_p * len(tensors))(*addresses)
+        is_bf16 = gated.dtype == torch.bfloat16
+        threads = torch.get_num_threads()
+        LIBRARY.elmo_step(num_rows, size, arrays, clip, is_bf16, backward, threads)
         return True
-    if step := fused(gated):
-        step(tensors, clip, backward)
-    return step is not None
+    step = fused(gated)
+    if step is None:
+        return False
+    step(tensors, clip, backward)
+    return True
 
 
 @no_type_check
@@ -132,7 +146,8 @@ def _kernels(device: torch.device) -> Callable[..., None] | None:
     try:
         from .triton_kernels import step  # importing Triton is slow, so only a GPU pays for it
 
-        gates, cell = torch.zeros(1, 1, 4, device=device), torch.zeros(1, 1, 1, device=device)
+        gates = torch.zeros(1, 1, 4, device=device)
+        cell = torch.zeros(1, 1, 1, device=device)
         step((gates, gates, cell, None, cell, cell.clone()), 1.0, False)
     except Exception as error:
         log.warning("the biLM runs more slowly, without its Triton kernels: %s", error)

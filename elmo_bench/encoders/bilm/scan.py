@@ -45,17 +45,26 @@ class Order:
         # `from_end`: whether a direction begins with a sentence's last token
         length = np.array(lengths, np.int64)
         sentences = np.argsort(-length, kind="stable")
-        steps = np.arange(length.max(initial=0))[:, None] < length[sentences]
-        step, row = steps.nonzero()
-        start, size = sentences[row] * width, length[sentences[row]]
-        places = [start + (size - 1 - step if back else step) for back in from_end]
-        self.rows: list[int] = steps.sum(1).tolist()  # number of sentences at each step
-        tensors = [*map(torch.from_numpy, (sentences, np.stack(places), np.argsort(sentences)))]
-        if device.type == "cuda":  # copying then waits for nothing
-            tensors = [tensor.pin_memory() for tensor in tensors]
-        there = (tensor.to(device, non_blocking=True) for tensor in tensors)
-        self.sentences, self.places, self.unsorted = there
+        is_read = np.arange(length.max(initial=0))[:, None] < length[sentences]
+        step, row = is_read.nonzero()
+        sentence = sentences[row]
+        places = []
+        for is_reversed in from_end:
+            position = length[sentence] - 1 - step if is_reversed else step
+            places.append(sentence * width + position)
+        self.rows: list[int] = is_read.sum(1).tolist()  # number of sentences at each step
+        self.sentences = _on_device(sentences, device)
+        self.places = _on_device(np.stack(places), device)
+        self.unsorted = _on_device(np.argsort(sentences), device)
         self.sides = torch.arange(len(from_end), device=device)[:, None]
+
+
+def _on_device(array: np.ndarray, device: torch.device) -> Tensor:
+    """Send an array to a device, without waiting."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":  # copying then waits for nothing
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 class PackedLinear(nn.Module):
@@ -71,7 +80,8 @@ class PackedLinear(nn.Module):
         pack: bool = True,
     ) -> None:
         super().__init__()
-        self.dtype, self.bias = weight.dtype, None if bias is None else bias.to(weight.dtype)
+        self.dtype = weight.dtype
+        self.bias = None if bias is None else bias.to(weight.dtype)
         self.is_packed = pack and weight.is_cpu and weight.numel() >= LARGE and _packs(self.dtype)
         if self.is_packed:
             weight = torch.ops.mkldnn._reorder_linear_weight(weight)
@@ -80,10 +90,14 @@ class PackedLinear(nn.Module):
         self.weight = weight
 
     def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
-        operands = x.to(self.dtype), self.weight, self.bias
+        inputs = x.to(self.dtype)
         if self.is_packed:
-            return torch.ops.mkldnn._linear_pointwise(*operands, "none", [], "").to(x.dtype)
-        return F.linear(*operands).to(x.dtype)
+            product = torch.ops.mkldnn._linear_pointwise(
+                inputs, self.weight, self.bias, "none", [], ""
+            )
+        else:
+            product = F.linear(inputs, self.weight, self.bias)
+        return product.to(x.dtype)
 
 
 @functools.cache
@@ -114,30 +128,42 @@ class Weights:
         self, x: Float[Tensor, "R N I"], rows: Sequence[int]
     ) -> Iterator[Float[Tensor, "R _ G"]]:
         """Yield W_x x_t + b of each step, computed for about `INPUT_TOKENS` tokens at a time."""
-        x, start, ends = x.to(self.dtype), 0, [*accumulate(rows)]
+        inputs = x.to(self.dtype)
+        ends = list(accumulate(rows))
+        start = 0
         for _, steps in groupby(range(len(rows)), lambda step: ends[step] // INPUT_TOKENS):
             sizes = [rows[step] for step in steps]
-            tokens = x[:, start : start + sum(sizes)]
-            start += sum(sizes)
-            if self.equal_rows_pay:  # in the first layer, a word type is one row
-                distinct, numbers = tokens[0].unique(dim=0, return_inverse=True)
-                if len(distinct) < len(numbers):
-                    yield from self.from_input(distinct[None])[:, numbers].split(sizes, 1)
-                    continue
-            yield from self.from_input(tokens).split(sizes, 1)
+            end = start + sum(sizes)
+            yield from self._of_tokens(inputs[:, start:end]).split(sizes, 1)
+            start = end
+
+    def _of_tokens(self, tokens: Float[Tensor, "R N I"]) -> Float[Tensor, "R N G"]:
+        """Return W_x x_t + b of some tokens."""
+        if self.equal_rows_pay:  # in the first layer, a word type is one row
+            distinct, numbers = tokens[0].unique(dim=0, return_inverse=True)
+            if len(distinct) < len(numbers):
+                return self.from_input(distinct[None])[:, numbers]
+        return self.from_input(tokens)
 
 
 def stack(parameters: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
     """Return one layer's parameters, each of all directions in one tensor, and cast: W_x "R G I",
     b with the forget bias "R G", W_h "R G P", W_p "R P Z".
     """
-    kinds = ([parameter.detach() for parameter in parameters[kind::3]] for kind in range(3))
-    # One direction is not copied.
-    weight, bias, projection = (torch.stack(k) if len(k) > 1 else k[0][None] for k in kinds)
-    bias, size = bias.clone(), projection.shape[1]
+    weight = _of_all_directions(parameters[0::3])
+    bias = _of_all_directions(parameters[1::3]).clone()
+    projection = _of_all_directions(parameters[2::3])
     bias.chunk(4, -1)[2].add_(FORGET_BIAS)
-    from_input, from_state = weight.to(dtype).split([weight.shape[2] - size, size], 2)
+    state_size = projection.shape[1]
+    input_size = weight.shape[2] - state_size
+    from_input, from_state = weight.to(dtype).split([input_size, state_size], 2)
     return [from_input, bias.to(dtype), from_state, projection.to(dtype)]
+
+
+def _of_all_directions(parameters: Sequence[Tensor]) -> Tensor:
+    """Return a parameter of all directions in one tensor; that of one direction is not copied."""
+    detached = [parameter.detach() for parameter in parameters]
+    return torch.stack(detached) if len(detached) > 1 else detached[0][None]
 
 
 def _product(
@@ -172,20 +198,34 @@ def read(
     to `kept`: sigmoid(i), tanh(j), sigmoid(f) and sigmoid(o), which may replace the inputs, and the
     cells. Products are in the type of the weights, all else in the state's.
     """
-    first_h, first_c, c = h, c, c if kept else c.clone()
-    h, clip = h.to(weights.dtype), options.projection_clip
-    outputs, gated = h.new_empty(len(h), sum(rows), h.shape[2]), h.new_empty(c.shape)
-    end = 0
+    clip = options.projection_clip
+    state = h.to(weights.dtype)  # before a step
+    cells = c if kept else c.clone()  # before a step; without `kept`, each step is written there
+    outputs = state.new_empty(len(h), sum(rows), h.shape[2])
+    gated = state.new_empty(c.shape)
+    start = 0
     for n, from_input in zip(rows, inputs, strict=True):
-        here = slice(end, end := end + n)
-        gates, cell = (part[:, here] for part in kept) if kept else (None, c[:, :n])
-        product, through = weights.from_state(h[:, :n]), gated[:, :n]
-        pointwise.forward(product, from_input, c[:, :n], gates, cell, through, options.cell_clip)
-        projected, h = weights.project(through), outputs[:, here]
-        torch.clamp(projected, -clip, clip, out=h)
-        c = cell if kept else c
+        here = slice(start, start + n)
+        if kept:
+            gates = kept[0][:, here]
+            after = kept[1][:, here]
+        else:
+            gates = None
+            after = cells[:, :n]
+        product = weights.from_state(state[:, :n])
+        through = gated[:, :n]
+        pointwise.forward(
+            product, from_input, cells[:, :n], gates, after, through, options.cell_clip
+        )
+        projected = weights.project(through)
+        state = outputs[:, here]
+        torch.clamp(projected, -clip, clip, out=state)
+        if kept:
+            cells = after
+        start += n
     outputs = outputs.to(c.dtype)
-    return outputs, _last(first_h, outputs, rows), _last(first_c, kept[1], rows) if kept else c
+    last_c = _last(c, kept[1], rows) if kept else cells
+    return outputs, _last(h, outputs, rows), last_c
 
 
 class Scan(torch.autograd.Function):
@@ -205,59 +245,88 @@ class Scan(torch.autograd.Function):
         dtype: torch.dtype,
         *parameters: Tensor,
     ) -> Read:
-        stacked, x = stack(parameters, dtype), x.to(dtype)
+        stacked = stack(parameters, dtype)
         # For the steps of one window, after which the weights change, packing bfloat16 costs more.
         weights = Weights(stacked, pack=dtype != torch.bfloat16)
-        inputs = weights.from_input(x)
+        cast = x.to(dtype)
+        inputs = weights.from_input(cast)
         gates = inputs if dtype == c.dtype else torch.empty_like(inputs, dtype=c.dtype)
-        kept = gates, c.new_empty(*x.shape[:2], c.shape[2])
-        result = read(inputs.split(rows, 1), h, c, rows, weights, options, kept)
-        ctx.save_for_backward(x, h, c, *kept, result[0], *stacked)
-        ctx.rows, ctx.options = rows, options
+        cells = c.new_empty(*x.shape[:2], c.shape[2])
+        result = read(inputs.split(rows, 1), h, c, rows, weights, options, (gates, cells))
+        outputs = result[0]
+        ctx.save_for_backward(cast, h, c, gates, cells, outputs, *stacked)
+        ctx.rows = rows
+        ctx.options = options
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, h, c, gates, cells, outputs, *stacked = ctx.saved_tensors
-        rows, options, pack = ctx.rows, ctx.options, x.dtype != torch.bfloat16
         input_weight, _, state_weight, projection = stacked
-        to_state, to_gated = (_product(w.mT, pack=pack) for w in (state_weight, projection))
+        rows = ctx.rows
+        clip = ctx.options.projection_clip
         # Compare in the products' type, which may have rounded the clip down.
-        unclipped = (outputs.to(x.dtype).abs() < options.projection_clip).to(c.dtype)
-        # Gradients of the state after a step; each iteration turns them into those before it.
-        grad_h, grad_c = (grad.clone(memory_format=torch.contiguous_format) for grad in grads[1:])
+        unclipped = (outputs.to(x.dtype).abs() < clip).to(c.dtype)
         grad_outputs = grads[0] * unclipped
-        grad_gates, gated = x.new_empty(gates.shape), x.new_empty(cells.shape)
-        befores = [c, *cells.split(rows, 1)]
-        wholes = gates, cells, grad_outputs, unclipped, grad_gates, gated
-        steps = [*zip(rows, befores, *(whole.split(rows, 1) for whole in wholes), strict=False)]
-        for n, before, gate, cell, grad_output, is_unclipped, grad_gate, through in reversed(steps):
-            grad_output.addcmul_(grad_h[:, :n], is_unclipped)
-            grad_gated = to_gated(grad_output.to(x.dtype))
-            results = grad_c[:, :n], grad_gate, through
-            pointwise.backward(gate, cell, before[:, :n], grad_gated, *results, options.cell_clip)
-            grad_h[:, :n] = to_state(grad_gate)
-        states = [h, *outputs.split(rows, 1)]
-        befores = [state[:, :n] for n, state in zip(rows, states, strict=False)]
-        inputs = torch.cat([x, torch.cat([*befores, h[:, :0]], 1).to(x.dtype)], 2)
-        of_parameters = (
-            _matmul(grad_gates.mT, inputs).to(c.dtype),
-            grad_gates.sum(1).to(c.dtype),
-            _matmul(grad_outputs.to(x.dtype).mT, gated).to(c.dtype),
-        )
-        every = (grad[side] for side in range(len(x)) for grad in of_parameters)
+        # Gradients of the state after a step; each iteration turns them into those before it.
+        grad_h = grads[1].clone(memory_format=torch.contiguous_format)
+        grad_c = grads[2].clone(memory_format=torch.contiguous_format)
+        grad_gates = x.new_empty(gates.shape)
+        gated = x.new_empty(cells.shape)
+        pack = x.dtype != torch.bfloat16
+        to_state = _product(state_weight.mT, pack=pack)
+        to_gated = _product(projection.mT, pack=pack)
+        # Each whole as a list of its steps.
+        gates_at = gates.split(rows, 1)
+        cells_at = cells.split(rows, 1)
+        outputs_at = outputs.split(rows, 1)
+        unclipped_at = unclipped.split(rows, 1)
+        grad_outputs_at = grad_outputs.split(rows, 1)
+        grad_gates_at = grad_gates.split(rows, 1)
+        gated_at = gated.split(rows, 1)
+        for step in reversed(range(len(rows))):
+            n = rows[step]
+            before = cells_at[step - 1] if step > 0 else c
+            grad_output = grad_outputs_at[step]
+            grad_output.addcmul_(grad_h[:, :n], unclipped_at[step])
+            pointwise.backward(
+                gates_at[step],
+                cells_at[step],
+                before[:, :n],
+                to_gated(grad_output.to(x.dtype)),
+                grad_c[:, :n],
+                grad_gates_at[step],
+                gated_at[step],
+                ctx.options.cell_clip,
+            )
+            grad_h[:, :n] = to_state(grad_gates_at[step])
+        states = [h[:, :0]]  # before each step; the first one is for a batch without steps
+        for step, n in enumerate(rows):
+            before = outputs_at[step - 1] if step > 0 else h
+            states.append(before[:, :n])
+        inputs = torch.cat([x, torch.cat(states, 1).to(x.dtype)], 2)
+        grad_weight = _matmul(grad_gates.mT, inputs).to(c.dtype)
+        grad_bias = grad_gates.sum(1).to(c.dtype)
+        grad_projection = _matmul(grad_outputs.to(x.dtype).mT, gated).to(c.dtype)
+        grad_parameters = []
+        for side in range(len(x)):
+            grad_parameters += [grad_weight[side], grad_bias[side], grad_projection[side]]
         grad_x = _matmul(grad_gates, input_weight).to(c.dtype)
-        return grad_x, grad_h, grad_c, None, None, None, *every
+        return grad_x, grad_h, grad_c, None, None, None, *grad_parameters
 
 
 def _last(
     first: Float[Tensor, "R B F"], after: Float[Tensor, "R N F"], rows: Sequence[int]
 ) -> Float[Tensor, "R B F"]:
     """Return each sentence's value after its last step, or `first` if it has no step."""
-    parts, num_ended = [], 0
-    for n, end in reversed([*zip(rows, accumulate(rows), strict=True)]):
+    parts = []
+    num_ended = 0
+    end = sum(rows)
+    for n in reversed(rows):
         if n > num_ended:
             parts.append(after[:, end - n + num_ended : end])
             num_ended = n
-    return torch.cat([*parts, first[:, num_ended:]], 1)
+        end -= n
+    parts.append(first[:, num_ended:])
+    return torch.cat(parts, 1)

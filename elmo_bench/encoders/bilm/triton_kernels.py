@@ -20,19 +20,22 @@ BLOCK = 256
 def step(tensors: Sequence[Tensor | None], clip: float, backward: bool) -> None:
     """Compute a step on a GPU, from the tensors of `pointwise.forward` or `backward`."""
     directions, rows, size = tensors[-1].shape
-    keeps = () if backward else (tensors[3] is not None,)
     given = [tensors[-1] if tensor is None else tensor for tensor in tensors]
-    sides = (tensor.stride(0) for tensor in given)
-    kernel = _backward if backward else _forward
-    grid = rows, triton.cdiv(size, BLOCK), directions
-    kernel[grid](*given, *sides, size, clip, *keeps, BLOCK)
+    sides = [tensor.stride(0) for tensor in given]
+    grid = (rows, triton.cdiv(size, BLOCK), directions)
+    if backward:
+        _backward[grid](*given, *sides, size, clip, BLOCK)
+    else:
+        keep = tensors[3] is not None
+        _forward[grid](*given, *sides, size, clip, keep, BLOCK)
 
 
 @triton.jit
 @no_type_check
 def _cells(size, block: tl.constexpr):
     """Return a program's direction, which of its cells there are, and where cells and gates are."""
-    row, column = tl.program_id(0), tl.program_id(1) * block + tl.arange(0, block)
+    row = tl.program_id(0)
+    column = tl.program_id(1) * block + tl.arange(0, block)
     return tl.program_id(2), column < size, row * size + column, row * 4 * size + column
 
 
@@ -86,8 +89,10 @@ def _forward(
     side, inside, at, at_gates = _cells(size, block)
     h_i, h_j, h_f, h_o = _load(product + side * product_side + at_gates, size, inside)
     x_i, x_j, x_f, x_o = _load(inputs + side * inputs_side + at_gates, size, inside)
-    i, j = tl.sigmoid(h_i + x_i), _tanh(h_j + x_j)
-    f, o = tl.sigmoid(h_f + x_f), tl.sigmoid(h_o + x_o)
+    i = tl.sigmoid(h_i + x_i)
+    j = _tanh(h_j + x_j)
+    f = tl.sigmoid(h_f + x_f)
+    o = tl.sigmoid(h_o + x_o)
     c = f * tl.load(before + side * before_side + at, inside).to(tl.float32) + i * j
     c = tl.where(c > clip, clip, tl.where(c < -clip, -clip, c))  # unlike min and max, keeps NaN
     tl.store(cell + side * cell_side + at, c, inside)
@@ -129,6 +134,8 @@ def _backward(
     grad = tl.where(tl.abs(c) >= clip, 0.0, grad)
     tl.store(gated + side * gated_side + at, o * tanh_c, inside)
     tl.store(grad_cell, grad * f, inside)
-    grad_i, grad_j = grad * j * i * (1 - i), grad * i * (1 - j * j)
-    grad_f, grad_o = grad * c_before * f * (1 - f), above * tanh_c * o * (1 - o)
+    grad_i = grad * j * i * (1 - i)
+    grad_j = grad * i * (1 - j * j)
+    grad_f = grad * c_before * f * (1 - f)
+    grad_o = above * tanh_c * o * (1 - o)
     _store(grad_gates, size, inside, grad_i, grad_j, grad_f, grad_o)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import h5py
 import numpy as np
@@ -56,7 +56,10 @@ def in_folder(path: str | Path | None, kind: str) -> str | None:
     if not folder.is_dir():
         raise FileNotFoundError(f"encoder.dir={path}: {not_a_folder(path)}")
     suffixes = (".json",) if kind == "options" else (".safetensors", ".hdf5", ".h5")
-    files = sorted(f for f in folder.iterdir() if f.stem.endswith(kind) and f.suffix in suffixes)
+    files = []
+    for file in sorted(folder.iterdir()):
+        if file.stem.endswith(kind) and file.suffix in suffixes:
+            files.append(file)
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise ValueError(f"encoder.dir={path} has {names}: choose one with encoder.{kind}=FILE")
@@ -82,12 +85,15 @@ def load(
     path = _file("encoder.options", options)
     whole = Options.read(path)
     names = whole.directions if directions is None else tuple(directions)
-    if not {*names} <= {*whole.directions}:
-        said = f"encoder.directions=[{','.join(names)}], but the biLM of {path} has only"
-        raise ValueError(f"{said} {', '.join(whole.directions)}")
+    if not set(names) <= set(whole.directions):
+        raise ValueError(
+            f"encoder.directions=[{','.join(names)}], but the biLM of {path} has only "
+            f"{', '.join(whole.directions)}"
+        )
     with torch.device("meta"):  # parameters have only shapes, and need no memory
         frame = BiLm(whole)
-    if (count := sum(x.numel() for x in frame.parameters())) > MAX_PARAMETERS:
+    count = sum(parameter.numel() for parameter in frame.parameters())
+    if count > MAX_PARAMETERS:
         raise ValueError(
             f"{path}: a biLM of {count:,} parameters, but at most {MAX_PARAMETERS:,} are allowed"
         )
@@ -109,7 +115,8 @@ def _file(key: str, path: str | Path | None) -> Path:
             "safetensors (or .hdf5, .h5), encoder=files encoder.dir=FOLDER; "
             "encoder.pretrained=false needs no weights"
         )
-    if not (file := Path(path).expanduser()).is_file():
+    file = Path(path).expanduser()
+    if not file.is_file():
         raise FileNotFoundError(f"{key}={path}: {not_a_file(path)}")
     return file
 
@@ -121,27 +128,30 @@ def save(bilm: BiLm, weights: str | Path, *, dtype: torch.dtype = torch.float32)
     An `options.json` with the same sizes stays, since it may have more keys, such as the original's
     settings of training. Where the weights cannot be written, it stays in any case.
     """
-    weights = Path(weights)
-    stored = {name: x.cpu().to(dtype).contiguous() for name, x in bilm.state_dict().items()}
-    check_finite(weights, stored)
-    weights.parent.mkdir(parents=True, exist_ok=True)
-    options, same = weights.parent / "options.json", False
+    path = Path(weights)
+    stored = {}
+    for name, tensor in bilm.state_dict().items():
+        stored[name] = tensor.cpu().to(dtype).contiguous()
+    check_finite(path, stored)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    options = path.parent / "options.json"
+    is_same = False
     with suppress(OSError, ValueError):  # there is none, another file, or one of a killed run
-        same = Options.read(options) == bilm.options
-    with atomic(weights) as part:
-        if weights.suffix == ".safetensors":
+        is_same = Options.read(options) == bilm.options
+    with atomic(path) as part:
+        if path.suffix == ".safetensors":
             part.write_bytes(to_bytes(stored))  # uses the user's file mode, unlike `save_file`
         else:
             with h5py.File(part, "w") as file:
                 for theirs, (ours, (_, back)) in _hdf5_layout(bilm.options).items():
                     file[theirs] = back(stored[ours].numpy())
-        if not same:
+        if not is_same:
             bilm.options.write(options)
 
 
 def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
     """Read a file's tensors in float32, with our names; raises like `read_tensors`."""
-    shapes = {name: tuple(x.shape) for name, x in frame.state_dict().items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in frame.state_dict().items()}
     if path.suffix == ".safetensors":
         return read_tensors(path, shapes, ASKING)
     try:
@@ -155,12 +165,19 @@ def _read(path: Path, frame: BiLm) -> dict[str, Tensor]:
 
 
 def _read_hdf5(path: Path, file: h5py.File, options: Options, shapes: Shapes) -> dict[str, Tensor]:
-    stored, layout = dict[str, h5py.Dataset](), _hdf5_layout(options)
-    file.visititems(lambda n, x: stored.update({n: x} if isinstance(x, h5py.Dataset) else {}))
+    """Read the tensors of an open HDF5 file, with our names."""
+    stored: dict[str, h5py.Dataset] = {}
+
+    def add(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            stored[name] = item
+
+    file.visititems(add)
+    layout = _hdf5_layout(options)
     expected = {}
     for theirs, (ours, (_, back)) in layout.items():
         expected[theirs] = back(np.broadcast_to(np.float32(0), shapes[ours])).shape
-    check_shapes(path, {name: each.shape for name, each in stored.items()}, expected, ASKING)
+    check_shapes(path, {name: item.shape for name, item in stored.items()}, expected, ASKING)
     tensors = {}
     for theirs, (ours, (turn, _)) in layout.items():
         _check_stored(path, theirs, stored[theirs])

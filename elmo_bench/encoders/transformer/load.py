@@ -51,13 +51,20 @@ def load(
     auto: Any = encoders if is_encoder else transformers.AutoModel
     if pretrained:
         _check_index(source, config, where["revision"], where["local_files_only"])
-        how = {"use_safetensors": True, "output_loading_info": True}
-        whole, about = auto.from_pretrained(str(source), config=config, dtype=dtype, **where, **how)
+        whole, about = auto.from_pretrained(
+            str(source),
+            config=config,
+            dtype=dtype,
+            use_safetensors=True,
+            output_loading_info=True,
+            **where,
+        )
         check_finite("its weights", dict(whole.named_parameters()))
         # No layer uses a pooler's.
-        if random := sorted(n for n in about["missing_keys"] if not n.startswith("pooler.")):
+        missing = sorted(key for key in about["missing_keys"] if not key.startswith("pooler."))
+        if missing:
             raise ValueError(
-                f"its files have no weights for {', '.join(random[:3])} ({len(random)} in all), "
+                f"its files have no weights for {', '.join(missing[:3])} ({len(missing)} in all), "
                 "which would stay random: check that its config.json belongs to these weights"
             )
     else:
@@ -76,8 +83,10 @@ def _config(source: Path, where: dict[str, Any]) -> Any:
     if source.is_dir() and not (source / "config.json").is_file():
         raise ValueError(f"this folder has no config.json{_instead(source)}")
     # transformers would add it without a word.
-    asked = {"revision": where["revision"], "local_files_only": where["local_files_only"]}
-    if transformers.utils.find_adapter_config_file(str(source), **asked):
+    adapter = transformers.utils.find_adapter_config_file(
+        str(source), revision=where["revision"], local_files_only=where["local_files_only"]
+    )
+    if adapter:
         raise ValueError(
             "it has an adapter beside it: move adapter_config.json and the adapter's weights to "
             "another FOLDER, and give encoder.adapter=FOLDER to add it"
@@ -92,9 +101,11 @@ def _config(source: Path, where: dict[str, Any]) -> Any:
         )
     if not hasattr(config, "vocab_size"):
         raise ValueError(f"its type is {config.model_type}")
-    if (count := getattr(config, "num_hidden_layers", 0)) > MAX_LAYERS:
-        said = f"its config.json has {count} layers"
-        raise ValueError(f"{said}, but at most {MAX_LAYERS:,} are possible")
+    num_layers = getattr(config, "num_hidden_layers", 0)
+    if num_layers > MAX_LAYERS:
+        raise ValueError(
+            f"its config.json has {num_layers} layers, but at most {MAX_LAYERS:,} are possible"
+        )
     return config
 
 
@@ -108,30 +119,33 @@ def _instead(folder: Path) -> str:
         return f": it is an adapter, so give encoder.model={base} encoder.adapter={folder}"
     models = sorted(path.parent for path in folder.glob("*/config.json"))
     # Of sentence-transformers, the first module is the model.
-    own = [path for path in models if path.name.startswith("0_")] or models
-    if len(own) == 1:
-        return f": give the folder of its model, encoder.model={own[0]}"
+    first_modules = [path for path in models if path.name.startswith("0_")]
+    candidates = first_modules or models
+    if len(candidates) == 1:
+        return f": give the folder of its model, encoder.model={candidates[0]}"
     return ""
 
 
 def _tokenizer(source: Path, where: dict[str, Any], size: int) -> Any:
     """Return a fast tokenizer, converted if transformers can, of at most `size` subwords."""
-    if source.is_dir() and not any([*source.glob("*token*"), *source.glob("vocab*")]):
+    if source.is_dir() and not any(source.glob("*token*")) and not any(source.glob("vocab*")):
         # transformers would invent one that knows no word
         raise ValueError("this folder has no tokenizer.json")
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(source), **where)
-    named = f"its tokenizer, {type(tokenizer).__name__},"
+    name = type(tokenizer).__name__
     if not tokenizer.is_fast:
         raise ValueError(
-            f"{named} is written in Python and cannot be converted to a tokenizer.json: choose a "
-            "model that has one, or add one to the model's folder"
+            f"its tokenizer, {name}, is written in Python and cannot be converted to a "
+            "tokenizer.json: choose a model that has one, or add one to the model's folder"
         )
     added = tokenizer.added_tokens_decoder
-    numbers = [n for n in tokenizer.get_vocab().values() if n not in added or not added[n].special]
-    numbers += tokenizer("a", "a")["input_ids"]  # of special tokens those of each text
+    special = {number for number, token in added.items() if token.special}
+    numbers = set(tokenizer.get_vocab().values()) - special
+    numbers.update(tokenizer("a", "a")["input_ids"])  # of special tokens those of each text
     if max(numbers, default=0) >= size:
         raise ValueError(
-            f"{named} has more subwords than the model has embeddings ({size}): use the model's own"
+            f"its tokenizer, {name}, has more subwords than the model has embeddings ({size}): "
+            "use the model's own"
         )
     return tokenizer
 
@@ -141,17 +155,25 @@ def _check_index(source: Path, config: Any, revision: Any, is_local: bool) -> No
     safetensors file of its folder: transformers would unpickle it.
     """
     name = getattr(config, "transformers_weights", None) or "model.safetensors.index.json"
-    path = None
-    if str(name).endswith(".json"):
-        how = {"_raise_exceptions_for_missing_entries": False, "local_files_only": is_local}
-        path = transformers.utils.cached_file(str(source), name, revision=revision, **how)
-    names = read_json(path).get("weight_map") if path else {}
-    names = names.values() if isinstance(names, dict) else [names]
-    if wrong := [one for one in names if not PLAIN.fullmatch(str(one))]:
-        raise ValueError(
-            f"{name} names {shown(wrong[0])}, but each of its files must be NAME.safetensors in "
-            "the same folder"
-        )
+    if not str(name).endswith(".json"):
+        return
+    path = transformers.utils.cached_file(
+        str(source),
+        name,
+        revision=revision,
+        local_files_only=is_local,
+        _raise_exceptions_for_missing_entries=False,
+    )
+    if not path:
+        return
+    weight_map = read_json(path).get("weight_map")
+    files = weight_map.values() if isinstance(weight_map, dict) else [weight_map]
+    for file in files:
+        if not PLAIN.fullmatch(str(file)):
+            raise ValueError(
+                f"{name} names {shown(file)}, but each of its files must be NAME.safetensors in "
+                "the same folder"
+            )
 
 
 @contextmanager
@@ -160,20 +182,22 @@ def naming(model: Any) -> Iterator[None]:
     try:
         yield
     except BaseException as error:  # panics of tokenizers (Rust) are BaseExceptions
-        said, name = f"{error}".strip() or type(error).__name__, f"encoder.model={model}"
+        reason = str(error).strip() or type(error).__name__
         passes = isinstance(error, KeyboardInterrupt | SystemExit | ImportError)
-        if passes or said.startswith("encoder."):
+        if passes or reason.startswith("encoder."):
             raise
-        if "trust_remote_code" in said:
-            said = (
+        if "trust_remote_code" in reason:
+            reason = (
                 "it requires remote code, which is never run: choose a model whose architecture is "
                 "part of transformers"
             )
         if not isinstance(error, OSError):
-            raise ValueError(f"{name} cannot be used as a text encoder: {said}") from error
+            raise ValueError(
+                f"encoder.model={model} cannot be used as a text encoder: {reason}"
+            ) from error
         raise OSError(
-            f"{name} cannot be loaded: there is no such folder or, on the hub, no such model, or "
-            "it requires a login, or the hub cannot be reached, or a file is missing or damaged; "
-            "weights must be safetensors, since pytorch_model.bin can run code: save the model "
-            f"with save_pretrained. {said}"
+            f"encoder.model={model} cannot be loaded: there is no such folder or, on the hub, no "
+            "such model, or it requires a login, or the hub cannot be reached, or a file is "
+            "missing or damaged; weights must be safetensors, since pytorch_model.bin can run "
+            f"code: save the model with save_pretrained. {reason}"
         ) from error

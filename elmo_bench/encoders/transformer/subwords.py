@@ -8,7 +8,7 @@ Marks stand for special tokens; a text is what is between two of them.
 Axes: N words and marks, E entries (the marks, then each word of each text), P their pieces.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,7 +17,9 @@ from jaxtyping import Float, Int
 
 from elmo_bench.text.joined import BREAK, SUMMARY
 
-BEFORE, AFTER = "\ufdd0before", "\ufdd0after"  # the special tokens at the ends of a sequence
+# The special tokens at the ends of a sequence.
+BEFORE = "\ufdd0before"
+AFTER = "\ufdd0after"
 MARKS = BEFORE, SUMMARY, BREAK, AFTER  # are the first entries, in this order
 TEXT = 1000  # words that are tokenised as one text, to see what is known of them
 SPACES = ("▁", "Ġ", " ")  # pieces that are only a space
@@ -41,33 +43,56 @@ class Subwords:
 
     def __init__(self, tokenizer: Any, pooling: str, marks: Sequence[Sequence[int]]) -> None:
         # `marks`: the special tokens in the place of each of MARKS
-        self.tokenizer, self.pooling = tokenizer, pooling
-        spaces = tokenizer.convert_tokens_to_ids([*SPACES])
-        self._spaces = [n for n in spaces if isinstance(n, int) and n != tokenizer.unk_token_id]
-        made = self._made(chain.from_iterable(marks), [*map(len, marks)])
-        self._marks = made._replace(shares=np.zeros_like(made.shares))
+        self.tokenizer = tokenizer
+        self.pooling = pooling
+        spaces = tokenizer.convert_tokens_to_ids(list(SPACES))
+        unknown = tokenizer.unk_token_id
+        self._spaces = [space for space in spaces if isinstance(space, int) and space != unknown]
+        entries = self._entries(list(chain.from_iterable(marks)), [len(mark) for mark in marks])
+        self._marks = entries._replace(shares=np.zeros_like(entries.shares))
 
     def __call__(self, words: Sequence[str]) -> tuple[Int[np.ndarray, " N"], Entries]:
-        """Return the number of each word, and the entries. A mark stands before the first word."""
-        numbers = np.array([MARKS.index(word) if word in MARKS else -1 for word in words], np.int64)
-        places, text = np.flatnonzero(numbers < 0), np.cumsum(numbers >= 0)
-        parts = np.split(places, 1 + np.flatnonzero(np.diff(text[places])))
-        numbers[places] = len(MARKS) + np.arange(len(places))
-        own = self._words([[words[k] for k in part] for part in parts])
-        own = own._replace(starts=own.starts + len(self._marks.ids))
-        return numbers, Entries(*map(np.concatenate, zip(self._marks, own, strict=True)))
+        """Return the number of each word's entry, and the entries. A mark stands before the first
+        word.
+        """
+        numbers = []
+        texts: list[list[str]] = []
+        num_entries = len(MARKS)
+        is_after_mark = True
+        for word in words:
+            if word in MARKS:
+                numbers.append(MARKS.index(word))
+                is_after_mark = True
+                continue
+            if is_after_mark:
+                texts.append([])
+                is_after_mark = False
+            texts[-1].append(word)
+            numbers.append(num_entries)
+            num_entries += 1
+        marks = self._marks
+        own = self._words(texts)
+        entries = Entries(
+            starts=np.concatenate([marks.starts, own.starts + len(marks.ids)]),
+            counts=np.concatenate([marks.counts, own.counts]),
+            ids=np.concatenate([marks.ids, own.ids]),
+            shares=np.concatenate([marks.shares, own.shares]),
+        )
+        return np.array(numbers, np.int64), entries
 
     def known(self, words: Sequence[str]) -> list[bool]:
         """Return of each word whether one of its pieces is neither unknown nor only a space.
 
         Words of bytes are all known; one without characters has no piece.
         """
-        unread = [*self._spaces, self.tokenizer.unk_token_id]
+        unread = list(self._spaces)
+        if self.tokenizer.unk_token_id is not None:
+            unread.append(self.tokenizer.unk_token_id)
         entries = self._words([words[k : k + TEXT] for k in range(0, len(words), TEXT)])
         owner = np.repeat(np.arange(len(words)), entries.counts)
-        is_read = ~np.isin(entries.ids, [number for number in unread if number is not None])
-        read = np.bincount(owner[is_read], minlength=len(words))
-        return (read > 0).tolist()
+        is_read = ~np.isin(entries.ids, unread)
+        num_read = np.bincount(owner[is_read], minlength=len(words))
+        return (num_read > 0).tolist()
 
     def _words(self, texts: Sequence[Sequence[str]]) -> Entries:
         """Return an entry for each word of these texts."""
@@ -75,46 +100,62 @@ class Subwords:
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = True  # a word such as "</s>" is an ordinary word
-        ids, counts = [], []
-        raw = [" ".join(filter(str.strip, text)) for text in texts]
-        # No tokenizer reads lone surrogates.
-        raw = [text.encode("utf-8", "replace").decode() for text in raw]
-        encodings = backend.encode_batch(raw, add_special_tokens=False)
-        for text, one in zip(texts, encodings, strict=True):
-            count = np.zeros(len(text), np.int64)
-            if kept := [k for k, word in enumerate(text) if word.strip()]:
-                # A word includes the space before it. A piece without characters may follow.
-                ends = np.cumsum([len(text[k]) + 1 for k in kept])
-                begin = np.array([begin + 1 for begin, _ in one.offsets], np.int64)
-                word = np.searchsorted(ends, begin, side="right")
-                word = np.maximum.accumulate(np.minimum(word, len(kept) - 1))
-                count[kept] = np.bincount(word, minlength=len(kept))
-                ids += one.ids
-            counts.append(count)
-        return self._made(ids, np.concatenate(counts))
+        raw_texts = []
+        for text in texts:
+            raw = " ".join(filter(str.strip, text))
+            # No tokenizer reads lone surrogates.
+            raw_texts.append(raw.encode("utf-8", "replace").decode())
+        ids: list[int] = []
+        counts: list[int] = []
+        encodings = backend.encode_batch(raw_texts, add_special_tokens=False)
+        for text, encoding in zip(texts, encodings, strict=True):
+            if any(word.strip() for word in text):
+                ids += encoding.ids
+                counts += _num_pieces(text, encoding.offsets)
+            else:
+                counts += [0] * len(text)
+        return self._entries(ids, counts)
 
-    def _made(self, ids: Iterable[int], counts: Sequence[int] | Int[np.ndarray, " E"]) -> Entries:
+    def _entries(self, ids: Sequence[int], num_pieces: Sequence[int]) -> Entries:
         """Return entries with so many pieces each, one after another."""
-        pieces, count = np.fromiter(ids, np.int64), np.asarray(counts, np.int64)
-        starts = np.cumsum(count) - count
+        pieces = np.array(ids, np.int64)
+        counts = np.array(num_pieces, np.int64)
+        starts = np.cumsum(counts) - counts
         shares = np.zeros(len(pieces), np.float32)
         if self.pooling == "mean":
-            shares[:] = np.repeat(1 / np.maximum(count, 1), count)
-            return Entries(starts, count, pieces, shares)
-        chosen = starts + count - 1
+            shares[:] = np.repeat(1 / np.maximum(counts, 1), counts)
+            return Entries(starts, counts, pieces, shares)
+        chosen = starts + counts - 1
         if self.pooling == "first":  # that is not only a space, if there is one
-            others = np.append(np.flatnonzero(~np.isin(pieces, self._spaces)), len(pieces))
-            other = others[np.searchsorted(others, starts)]
-            chosen = np.where(other <= chosen, other, starts)
-        shares[chosen[count > 0]] = 1
-        return Entries(starts, count, pieces, shares)
+            is_space = np.isin(pieces, self._spaces)
+            others = np.append(np.flatnonzero(~is_space), len(pieces))
+            next_other = others[np.searchsorted(others, starts)]
+            chosen = np.where(next_other <= chosen, next_other, starts)
+        shares[chosen[counts > 0]] = 1
+        return Entries(starts, counts, pieces, shares)
 
 
-def ragged(starts: Int[np.ndarray, "*X"], counts: Int[np.ndarray, "*X"]) -> Int[np.ndarray, " K"]:
+def _num_pieces(text: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the number of pieces of each word of a text, given where each piece begins and ends in
+    its words with a space between. A word of spaces is not part of it, and has no piece.
+    """
+    visible = [number for number, word in enumerate(text) if word.strip()]
+    # A word includes the space before it. A piece without characters may follow.
+    ends = np.cumsum([len(text[number]) + 1 for number in visible])
+    begins = np.array([begin + 1 for begin, _ in offsets], np.int64)
+    word = np.searchsorted(ends, begins, side="right")
+    word = np.maximum.accumulate(np.minimum(word, len(visible) - 1))
+    counts = np.zeros(len(text), np.int64)
+    counts[visible] = np.bincount(word, minlength=len(visible))
+    return counts.tolist()
+
+
+def ragged(starts: Int[np.ndarray, " R"], counts: Int[np.ndarray, " R"]) -> Int[np.ndarray, " K"]:
     """Count up from each start, so many numbers.
 
     >>> ragged(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
-    starts, counts = starts.ravel(), counts.ravel()
-    return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    # A range of the result begins after those before it: at the sum of their lengths.
+    begins = np.cumsum(counts) - counts
+    return np.repeat(starts - begins, counts) + np.arange(counts.sum())

@@ -4,7 +4,8 @@ What a model is made of, its layers, blocks and padding, is found by running it 
 unlike names of classes and attributes, this holds for any architecture of transformers.
 
 Axes: L layers, B batch, T tokens (words), D encoder, W windows of a sentence, N windows that the
-model reads at once, S subwords ("pieces") of a window with its special tokens.
+model reads at once, S subwords ("pieces") of a window with its special tokens,
+K subwords whose vectors are read.
 """
 
 import hashlib
@@ -13,10 +14,10 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.bounds import Count, one_of
@@ -29,12 +30,33 @@ from .windows import Pieces, Windows, special_tokens
 
 Pooling = Literal["first", "last", "mean"]
 Dtype = Literal["float32", "bfloat16", "float16"]
-# Pieces in a batch, including padding; more are not faster on a CPU.
-BATCH_PIECES, GPU_PIECES = 1024, 8192
+# Pieces in a batch, including padding.
+BATCH_PIECES = 1024  # more are not faster on a CPU
+GPU_PIECES = 8192
 UNBOUNDED = 512  # pieces of a window if neither model nor tokenizer has a limit
 # Parts of a config that change no layer.
 VOLATILE = {"_name_or_path", "transformers_version", "architectures", "use_cache"}
 VOLATILE |= {"dtype", "torch_dtype"}
+
+
+class Part(NamedTuple):
+    """Windows that the model reads at once, and the subwords whose vectors are read of them."""
+
+    ids: Int[Tensor, "N S"]
+    mask: Int[Tensor, "N S"] | None  # None without padding
+    kinds: Int[Tensor, "N S"] | None  # token types; None without pairs of texts
+    rows: Int[Tensor, " K"]  # of each subword that is read: its row among the N S of the output
+    words: Int[Tensor, " K"]  # its word, as its number among B T
+    shares: Float[Tensor, "K 1"]  # its weight in the word's vector
+
+    def to(self, device: torch.device) -> "Part":
+        """Send all tensors to a device, without waiting."""
+        tensors = []
+        for tensor in self:
+            if tensor is not None:
+                tensor = tensor.to(device, non_blocking=True)
+            tensors.append(tensor)
+        return Part(*tensors)
 
 
 class Transformer(nn.Module):
@@ -93,28 +115,40 @@ class Transformer(nn.Module):
         try:
             from .load import load, naming
         except ImportError as error:
-            said = f"encoder.model={model} needs the packages transformers and peft"
-            raise ImportError(f"{said}: {pip_install('transformers')} ({error})") from error
-        for key, name, kind in (("pooling", pooling, Pooling), ("dtype", dtype, Dtype)):
-            if name is not None:
-                one_of(f"encoder.{key}", name, get_args(kind))
+            raise ImportError(
+                f"encoder.model={model} needs the packages transformers and peft: "
+                f"{pip_install('transformers')} ({error})"
+            ) from error
+        if pooling is not None:
+            one_of("encoder.pooling", pooling, get_args(Pooling))
+        one_of("encoder.dtype", dtype, get_args(Dtype))
         with naming(model):  # the files may be damaged or malicious
-            weights = getattr(torch, dtype), pretrained, adapter
-            tokenizer, self.model = load(str(model), revision, *weights)
+            weights_type = getattr(torch, dtype)
+            tokenizer, self.model = load(str(model), revision, weights_type, pretrained, adapter)
             special = special_tokens(tokenizer, self.model.config)
-            ends = len(special.before) + len(special.after)
-            self.window = window_size(self.model, tokenizer, window, ends)
+            num_special = len(special.before) + len(special.after)
+            self.window = window_size(self.model, tokenizer, window, num_special)
             # RoBERTa counts positions from its padding; to others any id will do, with a mask.
             pad = getattr(self.model.config, "pad_token_id", None) or 0
-            pad = pad if 0 <= pad < self.model.config.vocab_size else 0
+            if not 0 <= pad < self.model.config.vocab_size:
+                pad = 0
             is_decoder = self._look_inside(causal, pad)
             if gradient_checkpointing:
                 self.model.activation_checkpointing_enable({"use_reentrant": False})
             self.pooling = pooling or ("last" if is_decoder else "first")
             # A decoder's first piece has read nothing, or was trained so.
             sums_up_first = bool(special.before) and not is_decoder
-            how = self.window, pad, self.causal, sums_up_first, prompt or "", repeat
-            self.windows = Windows(tokenizer, self.pooling, special, *how)
+            self.windows = Windows(
+                tokenizer,
+                self.pooling,
+                special,
+                self.window,
+                pad=pad,
+                left_only=self.causal,
+                sums_up_first=sums_up_first,
+                prompt=prompt or "",
+                repeat=repeat,
+            )
         self.eval()
 
     @torch.no_grad()
@@ -123,19 +157,21 @@ class Transformer(nn.Module):
         return whether it reads only from left to right by itself.
         """
         layers, self._blocks, self._above = taken_apart(self.model.eval())
-        self.causal = is_decoder = is_causal(self.model, layers)
+        is_decoder = is_causal(self.model, layers)
+        self.causal = is_decoder
         if causal not in (None, is_decoder):
             self.model.config.is_causal = causal
             layers, self._blocks, self._above = taken_apart(self.model)
             self.causal = is_causal(self.model, layers)
             if self.causal != causal:
                 raise ValueError(
-                    f"encoder.causal={causal}".lower() + f", but {type(self.model).__name__} has "
+                    f"encoder.causal={str(causal).lower()}, but {type(self.model).__name__} has "
                     "only one way to read: leave it out; with encoder.repeat=2, the second copy of "
                     "a sentence has read what follows a word"
                 )
         self._pads = ignores_padding(self.model, layers, pad)
-        self.num_layers, self.dim = len(layers), layers[0].shape[-1]
+        self.num_layers = len(layers)
+        self.dim = layers[0].shape[-1]
         return is_decoder
 
     def __getstate__(self) -> Any:
@@ -153,11 +189,15 @@ class Transformer(nn.Module):
     def fingerprint(self) -> str:
         """Return a sha256 of weights, config, tokenizer and all settings that affect the layers."""
         sha256 = hashlib.sha256()
-        config = {key: x for key, x in self.model.config.to_dict().items() if key not in VOLATILE}
+        config = self.model.config.to_dict()
+        for key in VOLATILE:
+            config.pop(key, None)
         # True: the top layer is after a final norm, if there is one.
         settings = [self.pooling, self.window, True, self.model.config._attn_implementation]
-        read = " ".join(self.windows.prompt), self.windows.repeat
-        settings += [*read] if read != ("", 1) else []
+        prompt = " ".join(self.windows.prompt)
+        repeat = self.windows.repeat
+        if prompt or repeat != 1:
+            settings += [prompt, repeat]
         tokenizer = json.loads(self.windows.subwords.tokenizer.backend_tokenizer.to_str())
         for changed in ("truncation", "padding"):  # by its calls
             tokenizer.pop(changed)
@@ -174,12 +214,23 @@ class Transformer(nn.Module):
         cannot be found has a single group.
         """
         if not self._blocks:
-            return [[*self.model.parameters()]]
-        in_blocks = {parameter for block in self._blocks for parameter in block.parameters()}
-        above = {p for module in self._above for p in module.parameters(recurse=False)} - in_blocks
-        groups = [[*block.parameters()] for block in reversed(self._blocks)]
-        groups[0] += [parameter for parameter in self.model.parameters() if parameter in above]
-        return [*groups, [p for p in self.model.parameters() if p not in in_blocks | above]]
+            return [list(self.model.parameters())]
+        groups = [list(block.parameters()) for block in reversed(self._blocks)]
+        in_blocks: set[nn.Parameter] = set()
+        in_blocks.update(*groups)
+        above: set[nn.Parameter] = set()
+        for module in self._above:
+            above.update(module.parameters(recurse=False))
+        others = []
+        for parameter in self.model.parameters():
+            if parameter in in_blocks:
+                continue
+            if parameter in above:
+                groups[0].append(parameter)
+            else:
+                others.append(parameter)
+        groups.append(others)
+        return groups
 
     def prepare(self, sentences: Sentences) -> Pieces:
         """Return the subwords of a batch, in the windows that the model will read."""
@@ -187,47 +238,62 @@ class Transformer(nn.Module):
 
     def misread(self, words: Collection[str]) -> Misread:
         """Return the words of which the tokenizer knows no piece."""
-        known = self.windows.subwords.known([*words])
-        unknown = [word for word, is_known in zip(words, known, strict=True) if not is_known]
+        are_known = self.windows.subwords.known(list(words))
+        unknown = [word for word, is_known in zip(words, are_known, strict=True) if not is_known]
         return Misread("the tokenizer knows no piece of", unknown)
 
     def forward(self, inputs: Pieces, layers: Chosen = None) -> Float[Tensor, "L B T D"]:
         """Return the requested layers, in that order, or all of them, in the model's dtype."""
         chosen = range(self.num_layers) if layers is None else layers
         weight = next(self.model.parameters())
-        shape = len(chosen), inputs.mask.numel(), self.dim
+        shape = (len(chosen), inputs.mask.numel(), self.dim)
         vectors = weight.new_zeros(shape, dtype=torch.float32)  # sums of pieces
-        for ids, mask, kinds, source, word, share in self._parts(inputs, weight.device):
-            states = hidden_states(self.model, ids, mask, kinds)
-            pieces = torch.stack([states[layer].flatten(0, 1)[source] for layer in chosen])
-            vectors.index_add_(1, word, pieces.float() * share)
+        for part in self._parts(inputs, weight.device):
+            states = hidden_states(self.model, part.ids, part.mask, part.kinds)
+            read = torch.stack([states[layer].flatten(0, 1)[part.rows] for layer in chosen])
+            vectors.index_add_(1, part.words, read.float() * part.shares)
         return vectors.unflatten(1, inputs.mask.shape).to(weight.dtype)
 
-    def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[list[Any]]:
-        """Yield what the model reads at once, shortest windows first to reduce padding: the ids
-        "N S", their mask (None without padding) and token types (None without pairs); and for each
-        of the K subwords that count: its row among the N S rows of the output, its word, as its
-        number among B T, and its share. All of it is computed on the host.
+    def _parts(self, inputs: Pieces, device: torch.device) -> Iterator[Part]:
+        """Yield what the model reads at once, shortest windows first to reduce padding. All of it
+        is computed on the host.
         """
-        ids, sizes, words, shares, summaries, kinds, mask = (tensor.cpu() for tensor in inputs)
-        sentence, window = sizes.nonzero(as_tuple=True)  # of each window
-        size = sizes[sentence, window]
-        for numbers in self._batches(size.tolist(), device):
-            row, number, length = sentence[numbers], window[numbers], size[numbers]
-            longest = int(length[-1])
-            where, base = (row, number, slice(longest)), mask.shape[1] * row
-            there = torch.arange(longest) < length[:, None]
-            mask_ = None if there.all() else there.long()  # attention is faster without one
-            kind, share, summary = kinds[where], shares[where], summaries[row, number]
-            read, sums = share > 0, summary.nonzero()[:, 0]
-            place = longest * sums + (0 if self.windows.sums_up_first else length[sums] - 1)
-            part = [
-                *(ids[where], mask_, kind if kind.any() else None),
-                torch.cat([read.flatten().nonzero()[:, 0], place]),
-                torch.cat([(words[where] + base[:, None])[read], base[sums]]),
-                torch.cat([share[read], summary[sums]])[:, None],
-            ]
-            yield [t if t is None else t.to(device, non_blocking=True) for t in part]
+        inputs = Pieces(*(tensor.cpu() for tensor in inputs))
+        sentences, windows = inputs.sizes.nonzero(as_tuple=True)
+        sizes = inputs.sizes[sentences, windows]
+        for numbers in self._batches(sizes.tolist(), device):
+            part = self._part(inputs, sentences[numbers], windows[numbers])
+            yield part.to(device)
+
+    def _part(self, inputs: Pieces, sentence: Int[Tensor, " N"], window: Int[Tensor, " N"]) -> Part:
+        """Return some windows, the longest one last, given their sentences and their numbers in
+        these.
+        """
+        size = inputs.sizes[sentence, window]
+        longest = int(size[-1])
+        here = (sentence, window, slice(longest))
+        is_piece = torch.arange(longest) < size[:, None]
+        kinds = inputs.kinds[here]
+        first_word = inputs.mask.shape[1] * sentence
+        # The pieces of words.
+        shares = inputs.shares[here]
+        is_read = shares > 0
+        rows = is_read.flatten().nonzero()[:, 0]
+        words = (inputs.words[here] + first_word[:, None])[is_read]
+        # A window's summary is its first or last piece, and belongs to the sentence's first word.
+        summaries = inputs.summaries[sentence, window]
+        summing = summaries.nonzero()[:, 0]
+        summary_rows = longest * summing
+        if not self.windows.sums_up_first:
+            summary_rows = summary_rows + size[summing] - 1
+        return Part(
+            ids=inputs.ids[here],
+            mask=None if is_piece.all() else is_piece.long(),  # attention is faster without one
+            kinds=kinds if kinds.any() else None,
+            rows=torch.cat([rows, summary_rows]),
+            words=torch.cat([words, first_word[summing]]),
+            shares=torch.cat([shares[is_read], summaries[summing]])[:, None],
+        )
 
     def _batches(self, sizes: Sequence[int], device: torch.device) -> Iterator[list[int]]:
         """Yield batches of windows, shortest first, with a maximum number of subwords; all windows
@@ -236,17 +302,21 @@ class Transformer(nn.Module):
         most = GPU_PIECES if device.type == "cuda" else BATCH_PIECES
         # `batches` adds two boundary tokens to each length.
         for numbers in batches([size - 2 for size in sizes], most):
-            for _, alike in groupby(numbers, lambda number: self._pads or sizes[number]):
-                yield [*alike]
+            if self._pads:
+                yield numbers
+                continue
+            for _, of_size in groupby(numbers, lambda number: sizes[number]):
+                yield list(of_size)
 
 
 def hidden_states(
     model: Any, ids: Tensor, mask: Tensor | None = None, kinds: Tensor | None = None
 ) -> Sequence[Tensor]:
     """Return all layers of a model, from the embeddings up; `kinds` are token types."""
-    how = {"output_hidden_states": True, "return_dict": True}
-    more = {} if kinds is None else {"token_type_ids": kinds}
-    return model(input_ids=ids, attention_mask=mask, **how, **more).hidden_states
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if kinds is not None:
+        inputs["token_type_ids"] = kinds
+    return model(**inputs, output_hidden_states=True, return_dict=True).hidden_states
 
 
 def four_pieces(model: Any) -> Tensor:
@@ -262,20 +332,37 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
     order; there are none if there is no such list, or several side by side. Raises ValueError for a
     model without a vector for each subword.
     """
-    done: list[nn.Module] = []
-    hooks = [m.register_forward_hook(lambda m, *_: done.append(m)) for m in model.modules()]
+    modules_run: list[nn.Module] = []
+    hooks = []
+    for module in model.modules():
+        hook = module.register_forward_hook(lambda module, *_: modules_run.append(module))
+        hooks.append(hook)
     layers = hidden_states(model, four_pieces(model)) or ()
-    for handle in hooks:
-        handle.remove()
-    if not layers or any(x is None or x.shape != (1, 4, layers[0].shape[-1]) for x in layers):
+    for hook in hooks:
+        hook.remove()
+    if not layers or not _are_of_four(layers):
         raise ValueError(f"{type(model).__name__} does not return one vector per subword")
-    lists = [each for each in model.modules() if isinstance(each, nn.ModuleList)]
-    lists = [each for each in lists if len(each) == len(layers) - 1]
-    lists = [each for each in lists if [one for one in done if one in {*each}] == [*each]]
-    if lists and {*lists} <= {*lists[0].modules()}:  # XLM has a list for each part of its blocks
-        blocks = [*lists[0]]
-        return layers, blocks, done[done.index(blocks[-1]) + 1 :]
+    candidates = []
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == len(layers) - 1:
+            members = set(module)
+            in_order = [one for one in modules_run if one in members]
+            if in_order == list(module):
+                candidates.append(module)
+    # XLM has a list for each part of its blocks.
+    if candidates and set(candidates) <= set(candidates[0].modules()):
+        blocks = list(candidates[0])
+        return layers, blocks, modules_run[modules_run.index(blocks[-1]) + 1 :]
     return layers, [], []
+
+
+def _are_of_four(layers: Sequence[Tensor | None]) -> bool:
+    """Whether each layer has a vector for each of four subwords, all of the same width."""
+    first = layers[0]
+    if first is None:
+        return False
+    shape = (1, 4, first.shape[-1])
+    return all(layer is not None and layer.shape == shape for layer in layers)
 
 
 def is_causal(model: Any, layers: Sequence[Tensor]) -> bool:
@@ -290,13 +377,15 @@ def is_causal(model: Any, layers: Sequence[Tensor]) -> bool:
 
 def ignores_padding(model: Any, layers: Sequence[Tensor], pad: int) -> bool:
     """Whether padding has no effect on the layers of four subwords; it has with convolutions."""
-    ids = nn.functional.pad(four_pieces(model), (0, 8), value=pad)
-    mask = nn.functional.pad(torch.ones_like(four_pieces(model)), (0, 8))
+    pieces = four_pieces(model)
+    ids = nn.functional.pad(pieces, (0, 8), value=pad)
+    mask = nn.functional.pad(torch.ones_like(pieces), (0, 8))
     rounding = max(1e-4, 4 * torch.finfo(layers[0].dtype).eps)
-    return all(
-        float((x[:, :4].float() - y.float()).norm()) <= rounding * float(y.float().norm())
-        for x, y in zip(hidden_states(model, ids, mask), layers, strict=True)
-    )
+    for padded, layer in zip(hidden_states(model, ids, mask), layers, strict=True):
+        difference = padded[:, :4].float() - layer.float()
+        if not float(difference.norm()) <= rounding * float(layer.float().norm()):
+            return False
+    return True
 
 
 def window_size(model: Any, tokenizer: Any, asked: int | None, special: int) -> int:
@@ -308,12 +397,13 @@ def window_size(model: Any, tokenizer: Any, asked: int | None, special: int) -> 
         offset = getattr(module, "padding_idx", None)
         if bound and name.endswith("position_embeddings") and offset is not None:
             bound = len(module.weight) - offset - 1  # RoBERTa counts from its padding's
-    limits = [n for n in (bound, tokenizer.model_max_length) if n and n < 1e9]
+    limits = [limit for limit in (bound, tokenizer.model_max_length) if limit and limit < 1e9]
     size = min(limits, default=UNBOUNDED) if asked is None else asked
     if size <= special or (bound and size > bound):
+        given = f"null is {size}" if asked is None else f"{size}"
         most = f"to {bound}" if bound else "or more"
         raise ValueError(
-            f"encoder.window={f'null is {size}' if asked is None else size}, but this model's must "
-            f"be {special + 1} {most}, with {special} special tokens"
+            f"encoder.window={given}, but this model's must be {special + 1} {most}, with "
+            f"{special} special tokens"
         )
     return int(size)

@@ -5,11 +5,10 @@ read in one sequence; if it is longer than a window, but the first text takes at
 the first text is in each window.
 
 Axes: B batch, T tokens (words), W windows of a sentence, S pieces of a window with its special
-tokens.
+tokens, P pieces of all sequences of a batch, K pieces of one window.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +19,7 @@ from torch import Tensor
 from elmo_bench.text import Sentences
 from elmo_bench.text.joined import BREAK, SUMMARY
 
-from .subwords import AFTER, BEFORE, MARKS, Subwords, ragged
-
-# Of all windows: the sentence, and the window's number there; which pieces it has, in three parts:
-# what is in each window of its sentence, a part of what slides, and special tokens; the range of
-# its pieces whose vectors count; the weight of its summary in that of the sentence.
-PARTS = [("row", int), ("number", int), ("starts", int, 3), ("counts", int, 3)]
-WINDOW = np.dtype([*PARTS, ("low", int), ("high", int), ("summary", np.float32)])
+from .subwords import AFTER, BEFORE, Subwords, ragged
 
 
 class Pieces(NamedTuple):
@@ -56,6 +49,37 @@ class Special(NamedTuple):
     kinds: tuple[int, ...]  # before, first text, between, second text, after
 
 
+class WordSequence(NamedTuple):
+    """All that is read of one sentence, as words, with marks in the place of special tokens."""
+
+    words: list[str]
+    has_summary: bool
+    num_ahead: int  # words ahead of the text: its marks and the prompt
+    num_read: int  # words whose vectors are read, the last ones before the special tokens
+
+
+class FlatPieces(NamedTuple):
+    """The pieces of all sequences of a batch, one after another."""
+
+    ids: Int[np.ndarray, " P"]
+    words: Int[np.ndarray, " P"]  # each piece's word; no word of the sentence if its share is 0
+    shares: Float[np.ndarray, " P"]  # weight of a piece in its word's vector
+    kinds: Int[np.ndarray, " P"]  # token types
+
+
+class Window(NamedTuple):
+    """What the model reads at once of a sequence; vectors are read of the window's pieces from
+    `read_from` to before `read_to`.
+    """
+
+    sentence: int  # its number in the batch
+    number: int  # of the window in its sentence
+    pieces: Int[np.ndarray, " K"]  # their numbers in the batch
+    read_from: int
+    read_to: int
+    summary: float  # weight of the window's summary in that of the sentence
+
+
 class Windows:
     """Lays out sentences in windows of at most `size` pieces, with special tokens.
 
@@ -79,14 +103,23 @@ class Windows:
         prompt: str = "",
         repeat: int = 1,
     ) -> None:
-        self.special, self.size, self.pad, self.left_only = special, size, pad, left_only
-        self.sums_up_first, self.repeat = sums_up_first, repeat
+        self.special = special
+        self.size = size
+        self.pad = pad
+        self.left_only = left_only
+        self.sums_up_first = sums_up_first
         self.prompt = [word for word in prompt.split(" ") if word]
-        marks = special.before, (), special.between, special.after
-        self.subwords = Subwords(tokenizer, pooling, marks)
-        self._room = size - len(special.before) - len(special.after)
-        numbers, entries = self.subwords([BEFORE, *self.prompt])
-        if (count := entries.counts[numbers[1:]].sum()) > self._room // 2:
+        self.repeat = repeat
+        # Of each of MARKS; a summary has no piece of its own.
+        of_marks = (special.before, (), special.between, special.after)
+        self.subwords = Subwords(tokenizer, pooling, of_marks)
+        self._num_special = len(special.before) + len(special.after)
+        self._room = size - self._num_special
+        ahead = [BEFORE]
+        ahead += self.prompt
+        numbers, entries = self.subwords(ahead)
+        count = entries.counts[numbers[1:]].sum()
+        if count > self._room // 2:
             raise ValueError(
                 f"encoder.prompt has {count} subwords, but it may take half of the {self._room} of "
                 "a window: choose a shorter one, or a larger encoder.window"
@@ -94,109 +127,156 @@ class Windows:
 
     def split(self, sentences: Sentences) -> Pieces:
         """Return the pieces of a batch, in the windows that the model will read."""
-        words = [*chain.from_iterable(map(self._read, sentences))]
+        sequences = [self._sequence(sentence) for sentence in sentences]
+        pieces, starts = self._pieces(sequences)
+        windows: list[Window] = []
+        first_word = 0
+        for number, sequence in enumerate(sequences):
+            next_word = first_word + len(sequence.words)
+            windows += self._cut(number, sequence, starts[first_word : next_word + 1])
+            first_word = next_word
+        lengths = np.array([len(sentence) for sentence in sentences], np.int64)
+        mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        return self._lay_out(pieces, windows, mask)
+
+    def _sequence(self, sentence: Sequence[str]) -> WordSequence:
+        """Return all that is read of a sentence, with marks, a prompt and copies."""
+        text = list(sentence)
+        has_summary = len(text) > 0 and text[0] == SUMMARY
+        ahead = [BEFORE]
+        if has_summary:
+            ahead.append(text.pop(0))
+        ahead += self.prompt
+        copy = list(text)
+        if has_summary and BREAK in text:
+            num_texts = 1 + text.count(BREAK)
+            if num_texts > 2:
+                raise ValueError(
+                    f"a sentence joins {num_texts} texts, but a transformer reads at most two in "
+                    "one sequence: join fewer"
+                )
+            copy.append(BREAK)
+        words = ahead + copy * (self.repeat - 1) + text
+        words.append(AFTER)
+        return WordSequence(words, has_summary, len(ahead), len(text))
+
+    def _pieces(self, sequences: Sequence[WordSequence]) -> tuple[FlatPieces, list[int]]:
+        """Return the pieces of all sequences, and the number of each word's first piece; the last
+        number is that of all pieces.
+        """
+        words: list[str] = []
+        positions: list[int] = []  # in the sentence, of the words that are read
+        is_read: list[bool] = []
+        kinds: list[int] = []
+        for sequence in sequences:
+            num_context = len(sequence.words) - sequence.num_read - 1
+            # A summary is the sentence's first word, and its vector is not that of a piece.
+            first_position = 1 if sequence.has_summary else 0
+            start = first_position - num_context
+            words += sequence.words
+            positions += range(start, start + len(sequence.words))
+            is_read += [False] * num_context + [True] * sequence.num_read + [False]
+            kinds += self._kinds(sequence)
         numbers, entries = self.subwords(words)
         counts = entries.counts[numbers]
-        piece = ragged(entries.starts[numbers], counts)
-        at = [np.flatnonzero(numbers == number) for number in range(len(MARKS))]
-        begins, _, breaks, lasts = at
-        marked = numbers[begins + 1] == MARKS.index(SUMMARY)
-        lengths = np.array([*map(len, sentences)], np.int64)
-        # Of each word, its sentence, and where it is there; what is before its words is context.
-        row = np.repeat(np.arange(len(begins)), lasts + 1 - begins)
-        position = np.arange(len(words)) - (lasts - lengths)[row]
-        shares = entries.shares[piece] * np.repeat(position >= marked[row], counts)
-        # Token types; 0 unless a sentence is a pair of texts.
-        before = np.cumsum(numbers == MARKS.index(BREAK))
-        part = 1 + 2 * ((before - before[begins][row]) % 2)
-        part[begins], part[breaks], part[lasts] = 0, 2, 4
-        kinds = np.array(self.special.kinds)[part] * (before[lasts] > before[begins])[row]
-        pieces = [entries.ids[piece], np.repeat(position, counts), shares, np.repeat(kinds, counts)]
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        windows = self._cut(ends, at, marked)
-        mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        arrays = [*self._lay_out(pieces, windows, len(sentences)), mask]
-        return Pieces._make(map(torch.from_numpy, arrays))
+        in_order = ragged(entries.starts[numbers], counts)
+        pieces = FlatPieces(
+            ids=entries.ids[in_order],
+            words=np.repeat(np.array(positions, np.int64), counts),
+            shares=entries.shares[in_order] * np.repeat(np.array(is_read, bool), counts),
+            kinds=np.repeat(np.array(kinds, np.int64), counts),
+        )
+        starts = np.zeros(len(words) + 1, np.int64)
+        starts[1:] = np.cumsum(counts)
+        return pieces, starts.tolist()
 
-    def _read(self, sentence: Sequence[str]) -> list[str]:
-        """Return all that is read of a sentence, with marks, a prompt and copies."""
-        is_marked = len(sentence) > 0 and sentence[0] == SUMMARY
-        mark, text = sentence[: int(is_marked)], sentence[int(is_marked) :]
-        texts = 1 + text.count(BREAK) if is_marked else 1
-        if texts > 2:
-            raise ValueError(
-                f"a sentence joins {texts} texts, but a transformer reads at most two in one "
-                "sequence: join fewer"
-            )
-        copy = [*text, BREAK] if texts == 2 else [*text]
-        before = [*self.prompt, *copy * (self.repeat - 1)]
-        return [BEFORE, *mark, *before, *text, AFTER]
+    def _kinds(self, sequence: WordSequence) -> list[int]:
+        """Return the token type of each word; 0 unless the sequence is a pair of texts."""
+        if BREAK not in sequence.words:
+            return [0] * len(sequence.words)
+        before, first, between, second, after = self.special.kinds
+        kinds = [before]
+        of_text = first
+        for word in sequence.words[1:-1]:
+            if word == BREAK:
+                kinds.append(between)
+                # The first text of another copy may follow the second one.
+                of_text = first if of_text == second else second
+            else:
+                kinds.append(of_text)
+        kinds.append(after)
+        return kinds
 
-    def _cut(
-        self, ends: Int[np.ndarray, " N1"], at: Sequence[np.ndarray], marked: Bool[np.ndarray, " B"]
-    ) -> np.ndarray:
-        """Return the windows of all sentences, given how many pieces there are before each word,
-        where each of MARKS is, and which sentences have a summary.
+    def _cut(self, sentence: int, sequence: WordSequence, starts: Sequence[int]) -> list[Window]:
+        """Return the windows of a sequence; `starts` are the numbers of each word's first piece,
+        and of the piece after the sequence.
         """
-        begins, _, breaks, lasts = at
-        first, total = ends[begins], ends[lasts + 1] - ends[begins]
-        fixed = ends[begins + 1 + marked + len(self.prompt)] - first  # pieces in each window
-        if self.repeat == 1:
-            row = np.searchsorted(begins, breaks) - 1
-            texts = ends[breaks + 1] - first[row]
-            fits = texts - len(self.special.before) <= self._room // 2
-            fixed[row[fits]] = texts[fits]
-        row = np.flatnonzero((total <= self.size) & (marked | (total > self.size - self._room)))
-        whole = np.zeros(len(row), WINDOW)
-        whole["row"], whole["high"], whole["summary"] = row, self.size, marked[row]
-        whole["starts"][:, 0], whole["counts"][:, 0] = first[row], total[row]
-        parts = [
-            (row, *window, marked[row] * summary)
-            for row in np.flatnonzero(total > self.size)
-            for *window, summary in self._slide(*map(int, (first[row], total[row], fixed[row])))
-        ]
-        return np.concatenate([whole, np.array(parts, WINDOW)])
+        total = starts[-1] - starts[0]
+        if total > self.size:
+            return self._slide(sentence, sequence, starts)
+        if total <= self._num_special and not sequence.has_summary:
+            return []  # there is nothing to read
+        pieces = np.arange(starts[0], starts[-1])
+        return [Window(sentence, 0, pieces, 0, total, float(sequence.has_summary))]
 
-    def _slide(self, first: int, total: int, fixed: int) -> Iterator[tuple]:
-        """Yield the windows of a long sentence of `total` pieces from `first` on, of which the
-        first `fixed` ones are in each window.
+    def _slide(self, sentence: int, sequence: WordSequence, starts: Sequence[int]) -> list[Window]:
+        """Return the windows of a long sequence, which overlap by half of what slides in them.
+
+        What is ahead of the texts is in each window, with the first of two texts if that leaves
+        half of a window, and so are the special tokens at the end.
         """
-        after = len(self.special.after)
-        room, slides = self.size - fixed - after, total - fixed - after
+        first = starts[0]
+        slides_from = starts[sequence.num_ahead]
+        slides_to = starts[-1] - len(self.special.after)
+        if self.repeat == 1 and BREAK in sequence.words:
+            second_text = starts[sequence.words.index(BREAK) + 1]
+            if second_text - first - len(self.special.before) <= self._room // 2:
+                slides_from = second_text
+        fixed = np.arange(first, slides_from)
+        after = np.arange(slides_to, starts[-1])
+        room = self.size - len(fixed) - len(after)
         overlap = room // 2
-        begins = range(0, slides - overlap, room - overlap)
-        # Where two windows overlap, the later one counts from here on.
-        later = fixed + (overlap if self.left_only else overlap - overlap // 2)
+        # Where two windows overlap, the later one is read from this piece of it on.
+        handover = len(fixed) + (overlap if self.left_only else overlap - overlap // 2)
+        begins = range(slides_from, slides_to - overlap, room - overlap)
+        windows = []
         for number, begin in enumerate(begins):
-            is_last = begin == begins[-1]
-            starts = first, first + fixed + begin, first + total - after
-            counts = fixed, min(room, slides - begin), after
-            low, high = later if number else 0, self.size if is_last else later + room - overlap
-            summary = 1 / len(begins) if self.sums_up_first else float(is_last)
-            yield number, starts, counts, low, high, summary
+            is_last = number == len(begins) - 1
+            sliding = np.arange(begin, min(begin + room, slides_to))
+            pieces = np.concatenate([fixed, sliding, after])
+            read_from = handover if number > 0 else 0
+            read_to = len(pieces) if is_last else handover + room - overlap
+            summary = 0.0
+            if sequence.has_summary:
+                summary = 1 / len(begins) if self.sums_up_first else float(is_last)
+            windows.append(Window(sentence, number, pieces, read_from, read_to, summary))
+        return windows
 
     def _lay_out(
-        self, pieces: Sequence[np.ndarray], windows: np.ndarray, rows: int
-    ) -> list[np.ndarray]:
-        """Return all fields of `Pieces` but the mask, from each piece's id, word, share, type."""
-        size = windows["counts"].sum(1)
-        shape = rows, windows["number"].max(initial=-1) + 1, size.max(initial=0)
-        # Of each piece of a window: the window, the place there, and the number among all pieces.
-        window, place = np.repeat(windows, size), ragged(0 * size, size)
-        piece = ragged(windows["starts"], windows["counts"])
-        ids, words, shares, kinds = (values[piece] for values in pieces)
-        shares = shares * ((window["low"] <= place) & (place < window["high"]))
-
-        def laid_out(values: np.ndarray, fill: int = 0) -> np.ndarray:
-            array = np.full(shape, fill, values.dtype)
-            array[window["row"], window["number"], place] = values
-            return array
-
-        sizes, summaries = np.zeros(shape[:2], np.int64), np.zeros(shape[:2], np.float32)
-        at = windows["row"], windows["number"]
-        sizes[at], summaries[at] = size, windows["summary"]
-        ids, words, shares, kinds = laid_out(ids, self.pad), *map(laid_out, (words, shares, kinds))
-        return [ids, sizes, words, shares, summaries, kinds]
+        self, pieces: FlatPieces, windows: Sequence[Window], mask: Bool[np.ndarray, "B T"]
+    ) -> Pieces:
+        """Return the windows of a batch side by side in tensors."""
+        num_windows = max((window.number + 1 for window in windows), default=0)
+        longest = max((len(window.pieces) for window in windows), default=0)
+        shape = (len(mask), num_windows, longest)
+        ids = np.full(shape, self.pad, np.int64)
+        sizes = np.zeros(shape[:2], np.int64)
+        words = np.zeros(shape, np.int64)
+        shares = np.zeros(shape, np.float32)
+        summaries = np.zeros(shape[:2], np.float32)
+        kinds = np.zeros(shape, np.int64)
+        for window in windows:
+            place = (window.sentence, window.number)
+            size = len(window.pieces)
+            ids[place][:size] = pieces.ids[window.pieces]
+            words[place][:size] = pieces.words[window.pieces]
+            kinds[place][:size] = pieces.kinds[window.pieces]
+            read = slice(window.read_from, window.read_to)
+            shares[place][read] = pieces.shares[window.pieces[read]]
+            sizes[place] = size
+            summaries[place] = window.summary
+        arrays = (ids, sizes, words, shares, summaries, kinds, mask)
+        return Pieces(*(torch.from_numpy(array) for array in arrays))
 
 
 def special_tokens(tokenizer: Any, config: Any) -> Special:
@@ -204,19 +284,24 @@ def special_tokens(tokenizer: Any, config: Any) -> Special:
     as far as the model has them.
     """
     one = tokenizer("a b", return_special_tokens_mask=True)
-    ids, marks = one["input_ids"], one["special_tokens_mask"]
-    if 0 not in marks:
+    ids = one["input_ids"]
+    is_special = one["special_tokens_mask"]
+    if 0 not in is_special:
         raise ValueError("its tokenizer returns no subwords for 'a b': check its files")
-    first, last = marks.index(0), len(marks) - marks[::-1].index(0)
-    two = tokenizer("a", "b", return_token_type_ids=True)
-    texts = two.sequence_ids(0)
-    begin, end = len(texts) - texts[::-1].index(0), texts.index(1)
-    between = two["input_ids"][begin:end]
+    num_before = is_special.index(0)
+    num_after = is_special[::-1].index(0)
+    pair = tokenizer("a", "b", return_token_type_ids=True)
+    texts = pair.sequence_ids(0)
+    first_end = len(texts) - texts[::-1].index(0)
+    second_begin = texts.index(1)
+    between = pair["input_ids"][first_end:second_begin]
     if not between:  # words at the seam would read as one
-        marks = tokenizer.sep_token_id, tokenizer.eos_token_id
-        between = [n for n in marks if n is not None and n < config.vocab_size][:1]
-    types = two["token_type_ids"]
-    kinds = types[0], types[begin - 1], types[begin], types[end], types[-1]
-    if max(kinds) >= (getattr(config, "type_vocab_size", 0) or 0):
+        marks = (tokenizer.sep_token_id, tokenizer.eos_token_id)
+        usable = [mark for mark in marks if mark is not None and mark < config.vocab_size]
+        between = usable[:1]
+    types = pair["token_type_ids"]
+    kinds = (types[0], types[first_end - 1], types[first_end], types[second_begin], types[-1])
+    num_types = getattr(config, "type_vocab_size", 0) or 0
+    if max(kinds) >= num_types:
         kinds = (0, 0, 0, 0, 0)
-    return Special(ids[:first], between, ids[last:], kinds)
+    return Special(ids[:num_before], between, ids[len(ids) - num_after :], kinds)
