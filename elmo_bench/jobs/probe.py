@@ -11,8 +11,8 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
+from elmo_bench import probing
 from elmo_bench.build import encoders, hardware
-from elmo_bench.encoders import probing
 from elmo_bench.files import write_json
 from elmo_bench.report import Terminal, probes_grid, typed
 from elmo_bench.runs import code, hash_files, portable

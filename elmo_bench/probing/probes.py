@@ -2,8 +2,7 @@
 
 Both give the figures of a `baseline`, a guess without vectors, and of each layer and seed, on the
 test set, as fractions of 1 by name: `accuracy`, and where they apply `control`, the accuracy on a
-control task, `f1`, of whole chunks, and `code`, the description length of training's tags. `read`
-gives the corpora.
+control task, `f1`, of whole chunks, and `code`, the description length of training's tags.
 
 Axes: L layers, N words of training, M of test, D encoder, K tags.
 """
@@ -11,8 +10,7 @@ Axes: L layers, N words of training, M of test, D encoder, K tags.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby, islice, pairwise, product
-from pathlib import Path
+from itertools import accumulate, islice, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +19,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo_bench.encoders.contract import Encoder
+from elmo_bench.encoders.encode import encode_each
 from elmo_bench.terminal import watched
-from elmo_bench.text import Row, read_blocks, read_conllu
-from elmo_bench.text.conll import FRAME, LEMMA, POS, WORD, is_conll2012, name_spans, read_documents
-from elmo_bench.text.spans import TAGS, is_tag, spans_to_iob2, tags_to_spans
+from elmo_bench.text.spans import tags_to_spans
 
-from .contract import Encoder
-from .encode import encode_each
+from .corpora import Sentence
 
-UPOS = 3  # column of CoNLL-U
-ABSENT = ("_", "-")  # empty cells
 BATCH = 1024  # words per training step of a probe
 FEWEST_STEPS = 10  # of a part of the words
 # Trains a probe on vectors and the numbers of their tags, and returns the log-probabilities of the
@@ -41,88 +36,6 @@ Fit = Callable[
 ]
 # The ends of the blocks of an online code (Voita and Titov 2020, section 2.2.2).
 PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
-
-
-class Sentence(NamedTuple):
-    """A sentence; `labels` maps a property to a label per word, None if the word is not scored."""
-
-    words: list[str]
-    labels: dict[str, list[Any]]
-
-
-def read(path: str | Path) -> Iterator[Sentence]:
-    """Yield the sentences of a file, plain or .gz, with those of these properties that it has:
-
-    - `pos`: parts of speech;
-    - `chunk`, `entity`: chunks and named entities, as IOB2 tags; a document in CoNLL-2012 format
-      without any name is not annotated with them;
-    - `sense`: lemma and sense of a predicate.
-
-    Files with .conllu in their name are CoNLL-U, files that start with `#begin document` are
-    CoNLL-2012. All others have columns: first the word, last its entity tag; if there are four
-    columns, as in CoNLL-2003, the second and third are part of speech and chunk tag. Raises
-    ValueError, with file and line, for an invalid cell.
-    """
-    if ".conllu" in Path(path).suffixes:
-        for sentence in read_conllu(path):
-            yield Sentence(list(sentence.words), {"pos": _column(sentence.rows, UPOS)})
-    elif is_conll2012(path):
-        for _, parts in groupby(read_documents(path), lambda part: part.id):
-            document: list[Sequence[Row]] = []
-            for part in parts:
-                document += part.sentences
-            yield from _of_conll2012(document, path)
-    else:
-        for rows in read_blocks(path):
-            yield _of_columns(rows, path)
-
-
-def _of_conll2012(document: Sequence[Sequence[Row]], path: str | Path) -> Iterator[Sentence]:
-    """Yield the sentences of a document in CoNLL-2012 format."""
-    names = [name_spans(rows, path) for rows in document]
-    has_names = any(names)
-    for rows, spans in zip(document, names, strict=True):
-        labels: dict[str, list[Any]] = {"pos": _column(rows, POS)}
-        labels["entity"] = spans_to_iob2(spans, len(rows)) if has_names else [None] * len(rows)
-        labels["sense"] = [_sense(row) for row in rows]
-        yield Sentence([row.columns[WORD] for row in rows], labels)
-
-
-def _sense(row: Row) -> tuple[str, str] | None:
-    """Return a predicate's lemma and the number of its sense; None if a word is no predicate."""
-    lemma = row.columns[LEMMA]
-    sense = row.columns[FRAME]
-    return None if "-" in (lemma, sense) else (lemma, sense)
-
-
-def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
-    """Return a sentence of a file with columns."""
-    labels: dict[str, list[Any]] = {}
-    if len(rows[0].columns) == 4:
-        labels["pos"] = _column(rows, 1)
-        labels["chunk"] = _tags(rows, 2, path)
-    labels["entity"] = _tags(rows, -1, path)
-    return Sentence([row.columns[0] for row in rows], labels)
-
-
-def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
-    """Return IOB2 tags from any scheme; None for all words if the sentence has no tags."""
-    cells = [row.columns[column] for row in rows]
-    if all(cell in ABSENT for cell in cells):
-        return [None] * len(cells)
-    for row, cell in zip(rows, cells, strict=True):
-        if not is_tag(cell):
-            raise ValueError(f"{path}:{row.line}: tag {cell!r}, but a tag must be {TAGS}")
-    return spans_to_iob2(tags_to_spans(cells), len(cells))
-
-
-def _column(rows: Sequence[Row], column: int) -> list[str | None]:
-    """Return the cells of a column; None for an empty one."""
-    cells: list[str | None] = []
-    for row in rows:
-        cell = row.columns[column]
-        cells.append(None if cell in ABSENT else cell)
-    return cells
 
 
 class Text(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_bench.encoders.probing import properties, read
+from elmo_bench.probing import properties, read
 
 CONLLU = [
     "# text = I can't swim .",

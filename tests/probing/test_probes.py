@@ -5,8 +5,9 @@ from functools import partial
 import pytest
 import torch
 
-from elmo_bench.encoders.probing import (
-    Sentence,
+from elmo_bench.metrics import SpanF1
+from elmo_bench.probing.corpora import Sentence
+from elmo_bench.probing.probes import (
     Text,
     description_length,
     drawn,
@@ -16,7 +17,6 @@ from elmo_bench.encoders.probing import (
     measure_tags,
     nearest,
 )
-from elmo_bench.metrics import SpanF1
 
 FIT = partial(linear, steps=100, lr=0.05)
 
