@@ -235,21 +235,6 @@ def test_a_summary_of_nothing(encoders, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "mistral", "qwen3", "gemma3_text", "olmo2", "gpt_neox", "gpt2"]
-)
-def test_a_decoder_reads_what_follows(lines, sentences, tmp_path, name):
-    """If it is asked to, alone and in a batch; by itself it does not."""
-    folder = models.kind(name, models.tokenizer("neox", lines), tmp_path)
-    one, both = Transformer(model=folder), Transformer(model=folder, causal=False)
-    assert (one.causal, both.causal, both.pooling) == (True, False, "last")
-    assert len({one.fingerprint(), both.fingerprint()}) == 2
-    for layers, sentence in zip(encode(both, sentences), sentences, strict=True):
-        equal(layers, plain(folder, sentence, "last", is_causal=False))
-        if len(sentence) > 1:
-            assert (layers[-1] - encode(one, [sentence])[0][-1])[0].norm() > 0.1
-
-
-@pytest.mark.parametrize(
     "name", [name for name in models.KINDS if name.replace("-", "_") not in NAMES]
 )
 def test_architectures(lines, sentences, tmp_path, name):
@@ -270,40 +255,6 @@ def test_architectures(lines, sentences, tmp_path, name):
 def test_a_model_of_characters(lines, tmp_path):
     with pytest.raises(ValueError, match="CanineModel does not return one vector per subword"):
         Transformer(model=models.kind("canine", models.tokenizer("neox", lines), tmp_path))
-
-
-def test_models_that_read_one_way(lines, encoders, tmp_path):
-    bert = encoders("bert")
-    same = Transformer(model=bert.model.name_or_path, causal=False)
-    assert same.fingerprint() == bert.fingerprint()
-    folder = models.kind("mamba", models.tokenizer("neox", lines), tmp_path)
-    with pytest.raises(ValueError, match=r"^encoder\.causal=false, but MambaModel has only one"):
-        Transformer(model=folder, causal=False)
-
-
-@pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
-def test_a_prompt_and_a_second_copy(encoders, folders, sentences, name):
-    """The sentence's vectors are those that it has behind them, in one window and in several."""
-    about = {"t5": name == "t5", "causal": name == "gpt2"}
-    lead, window = ["Read\nthis", ":"], 4 * WINDOW
-    encoder = encoders(name, prompt=" Read\nthis :", pooling="last", window=window)
-    twice = encoders(name, repeat=2, pooling="last")
-    both = encoders(name, repeat=3, pooling="last", prompt="Read\nthis :")
-    for sentence in sentences:
-        size = len(sentence)
-        vectors = plain(folders(name), sentence, "last", window, lead=lead, **about)
-        equal(encode(encoder, [sentence, ["Go"]])[0], vectors)
-        vectors = plain(folders(name), sentence * 2, "last", **about)
-        equal(encode(twice, [["Go"], sentence])[1], vectors[:, size:])
-        vectors = plain(folders(name), sentence * 3, "last", lead=lead, **about)
-        equal(encode(both, [sentence])[0], vectors[:, 2 * size :])
-    base = encoders(name, pooling="last")
-    assert len({each.fingerprint() for each in (base, twice, both)}) == 3
-    pair = encode(encoders(name, prompt="Read this :", pooling="last"), [joined(*ODD[:2])])[0]
-    lead = ["Read", "this", ":"]
-    equal(pair, encode(base, [joined([*lead, *ODD[0]], ODD[1])])[0][:, [0, *range(4, 20)]])
-    with pytest.raises(ValueError, match=r"^encoder\.prompt has \d+ subwords, but it may take"):
-        Transformer(model=folders(name), prompt="Read this :", window=8)
 
 
 def adapted(folder, out, auto, **settings):

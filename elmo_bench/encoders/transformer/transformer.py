@@ -71,9 +71,7 @@ class Transformer(nn.Module):
     subword has not read the rest of the word. `first` is the first subword that is not only a
     space. A word without subwords (an empty one, control characters) has zeros.
 
-    `causal=False` has a decoder read what follows a word, too. `repeat` says how often a sentence
-    is read, one copy after another; its vectors are those of the last copy. `prompt` is a text
-    before each sentence, without vectors. `adapter` is a PEFT folder with LoRA weights to add.
+    `adapter` is a PEFT folder with LoRA weights to add.
 
     `window` is the maximum number of subwords that the model reads at once, including special
     tokens; None is the model's limit.
@@ -95,9 +93,6 @@ class Transformer(nn.Module):
         window: Count | None = None,
         pretrained: bool = True,
         gradient_checkpointing: bool = False,
-        causal: bool | None = None,
-        repeat: Count = 1,
-        prompt: str | None = None,
         adapter: str | Path | None = None,
     ) -> None:
         super().__init__()
@@ -132,12 +127,12 @@ class Transformer(nn.Module):
             pad = getattr(self.model.config, "pad_token_id", None) or 0
             if not 0 <= pad < self.model.config.vocab_size:
                 pad = 0
-            is_decoder = self._look_inside(causal, pad)
+            self._look_inside(pad)
             if gradient_checkpointing:
                 self.model.activation_checkpointing_enable({"use_reentrant": False})
-            self.pooling = pooling or ("last" if is_decoder else "first")
+            self.pooling = pooling or ("last" if self.causal else "first")
             # A decoder's first piece has read nothing, or was trained so.
-            sums_up_first = bool(special.before) and not is_decoder
+            sums_up_first = bool(special.before) and not self.causal
             self.windows = Windows(
                 tokenizer,
                 self.pooling,
@@ -146,33 +141,17 @@ class Transformer(nn.Module):
                 pad=pad,
                 left_only=self.causal,
                 sums_up_first=sums_up_first,
-                prompt=prompt or "",
-                repeat=repeat,
             )
         self.eval()
 
     @torch.no_grad()
-    def _look_inside(self, causal: bool | None, pad: int) -> bool:
-        """Find what the model is made of, and have it read one side or both if that is asked;
-        return whether it reads only from left to right by itself.
-        """
+    def _look_inside(self, pad: int) -> None:
+        """Find what the model is made of, and whether it reads only from left to right."""
         layers, self._blocks, self._above = taken_apart(self.model.eval())
-        is_decoder = is_causal(self.model, layers)
-        self.causal = is_decoder
-        if causal not in (None, is_decoder):
-            self.model.config.is_causal = causal
-            layers, self._blocks, self._above = taken_apart(self.model)
-            self.causal = is_causal(self.model, layers)
-            if self.causal != causal:
-                raise ValueError(
-                    f"encoder.causal={str(causal).lower()}, but {type(self.model).__name__} has "
-                    "only one way to read: leave it out; with encoder.repeat=2, the second copy of "
-                    "a sentence has read what follows a word"
-                )
+        self.causal = is_causal(self.model, layers)
         self._pads = ignores_padding(self.model, layers, pad)
         self.num_layers = len(layers)
         self.dim = layers[0].shape[-1]
-        return is_decoder
 
     def __getstate__(self) -> Any:
         """Return what a copy has: all but the hooks that transformers leaves after hidden states
@@ -194,10 +173,6 @@ class Transformer(nn.Module):
             config.pop(key, None)
         # True: the top layer is after a final norm, if there is one.
         settings = [self.pooling, self.window, True, self.model.config._attn_implementation]
-        prompt = " ".join(self.windows.prompt)
-        repeat = self.windows.repeat
-        if prompt or repeat != 1:
-            settings += [prompt, repeat]
         tokenizer = json.loads(self.windows.subwords.tokenizer.backend_tokenizer.to_str())
         for changed in ("truncation", "padding"):  # by its calls
             tokenizer.pop(changed)

@@ -54,7 +54,7 @@ class WordSequence(NamedTuple):
 
     words: list[str]
     has_summary: bool
-    num_ahead: int  # words ahead of the text: its marks and the prompt
+    num_ahead: int  # marks ahead of the text
     num_read: int  # words whose vectors are read, the last ones before the special tokens
 
 
@@ -86,9 +86,6 @@ class Windows:
     Of the two copies of a piece in windows that overlap, the one with more context is read: the one
     farther from its window's ends, or from its beginning if the model reads only from the left. Of
     what is in each window, the first copy is read.
-
-    `prompt` is read before each sentence, and each sentence `repeat` times; the last copy has its
-    vectors.
     """
 
     def __init__(
@@ -100,30 +97,17 @@ class Windows:
         pad: int = 0,  # the id that fills up windows
         left_only: bool = False,  # whether the model reads only from left to right
         sums_up_first: bool = True,  # whether a window's summary is its first piece, else its last
-        prompt: str = "",
-        repeat: int = 1,
     ) -> None:
         self.special = special
         self.size = size
         self.pad = pad
         self.left_only = left_only
         self.sums_up_first = sums_up_first
-        self.prompt = [word for word in prompt.split(" ") if word]
-        self.repeat = repeat
         # Of each of MARKS; a summary has no piece of its own.
         of_marks = (special.before, (), special.between, special.after)
         self.subwords = Subwords(tokenizer, pooling, of_marks)
         self._num_special = len(special.before) + len(special.after)
         self._room = size - self._num_special
-        ahead = [BEFORE]
-        ahead += self.prompt
-        numbers, entries = self.subwords(ahead)
-        count = entries.counts[numbers[1:]].sum()
-        if count > self._room // 2:
-            raise ValueError(
-                f"encoder.prompt has {count} subwords, but it may take half of the {self._room} of "
-                "a window: choose a shorter one, or a larger encoder.window"
-            )
 
     def split(self, sentences: Sentences) -> Pieces:
         """Return the pieces of a batch, in the windows that the model will read."""
@@ -140,14 +124,12 @@ class Windows:
         return self._lay_out(pieces, windows, mask)
 
     def _sequence(self, sentence: Sequence[str]) -> WordSequence:
-        """Return all that is read of a sentence, with marks, a prompt and copies."""
+        """Return all that is read of a sentence, with marks."""
         text = list(sentence)
         has_summary = len(text) > 0 and text[0] == SUMMARY
         ahead = [BEFORE]
         if has_summary:
             ahead.append(text.pop(0))
-        ahead += self.prompt
-        copy = list(text)
         if has_summary and BREAK in text:
             num_texts = 1 + text.count(BREAK)
             if num_texts > 2:
@@ -155,8 +137,7 @@ class Windows:
                     f"a sentence joins {num_texts} texts, but a transformer reads at most two in "
                     "one sequence: join fewer"
                 )
-            copy.append(BREAK)
-        words = ahead + copy * (self.repeat - 1) + text
+        words = ahead + text
         words.append(AFTER)
         return WordSequence(words, has_summary, len(ahead), len(text))
 
@@ -200,8 +181,7 @@ class Windows:
         for word in sequence.words[1:-1]:
             if word == BREAK:
                 kinds.append(between)
-                # The first text of another copy may follow the second one.
-                of_text = first if of_text == second else second
+                of_text = second
             else:
                 kinds.append(of_text)
         kinds.append(after)
@@ -228,7 +208,7 @@ class Windows:
         first = starts[0]
         slides_from = starts[sequence.num_ahead]
         slides_to = starts[-1] - len(self.special.after)
-        if self.repeat == 1 and BREAK in sequence.words:
+        if BREAK in sequence.words:
             second_text = starts[sequence.words.index(BREAK) + 1]
             if second_text - first - len(self.special.before) <= self._room // 2:
                 slides_from = second_text
