@@ -1,6 +1,6 @@
 """Plot a report's figures, with a dot for every run, and the differences to a baseline."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -81,7 +81,9 @@ def _range(cells: Sequence[Cell]) -> tuple[float, float]:
     return min(figures), max(figures)
 
 
-def _runs(axes: Axes, cells: Sequence[Cell], titles: dict[Key, str], styles: style.Looks) -> None:
+def _runs(
+    axes: Axes, cells: Sequence[Cell], titles: Mapping[Key, str], styles: style.Looks
+) -> None:
     """Draw a line for each cell: its runs, and their mean if there are several."""
     axes.set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
     axes.set_ylim(len(cells) - 0.5, -0.5)
