@@ -5,7 +5,7 @@ Axes: L layers, B batch, T tokens, D encoder.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,7 @@ def chosen_layers(choice: Choice, num_layers: int) -> list[int]:
         return list(range(num_layers))
     if choice == "top":
         return [num_layers - 1]
-    layers = [choice] if isinstance(choice, int) else list(choice)
+    layers: list[Any] = [choice] if isinstance(choice, int) else list(choice)
     distinct = set(layers)
     exist = distinct <= set(range(num_layers))
     if not layers or not exist or len(distinct) < len(layers):

@@ -100,7 +100,7 @@ def _train(cfg: DictConfig, started: float) -> Metrics:
                 trainer.fit(parts.module, parts.data, ckpt_path=resumed, weights_only=True)
             metrics, warnings = _measure(cfg, trainer, parts)
     if trainer.is_global_zero:
-        result = {"metrics": metrics, "parameters": parameters}
+        result: dict[str, Any] = {"metrics": metrics, "parameters": parameters}
         result |= _of_training(trainer, parts, epoch_lines) | notes
         result["cautions"] |= warnings
         if store is not None:

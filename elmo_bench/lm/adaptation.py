@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elmo_bench.encoders.bilm import load, save
+from elmo_bench.encoders.bilm import Direction, load, save
 from elmo_bench.terminal import watched
 
 from .corpus import Corpus
@@ -25,7 +25,7 @@ class BilmFiles(NamedTuple):
 
     options: str
     weights: str
-    directions: Sequence[str] | None = None
+    directions: Sequence[Direction] | None = None
 
 
 def name_of(

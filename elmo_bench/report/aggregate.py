@@ -99,7 +99,7 @@ def weights(report: Report) -> Grid | None:
     mixes = _mixes(report)
     if not mixes:
         return None
-    layers = set()
+    layers: set[int] = set()
     for _, _, means in mixes:
         layers.update(layer for head, layer in means if head == SHARE)
     shares = [(SHARE, layer) for layer in sorted(layers)]

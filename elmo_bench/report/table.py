@@ -284,7 +284,7 @@ def unlike(
     """
     runs = [run for row in rows for run in row]
     expected = _expected_to_differ(named)
-    keys = set()
+    keys: set[str] = set()
     for run in runs:
         keys.update(key for key in run.acting if not below(key, expected))
     budget = _common_budget(runs)

@@ -69,7 +69,7 @@ def made(tmp_path, root):
         task_format(cfg).write(examples, answers, folder / f"predictions/test{cfg.task.suffix}")
         labels = [*{label for example in examples for label in example.labels}, "B-NEW"]
         gold = [example.gold for example in examples]
-        metric = build.instantiate(cfg.task.metric)(labels)
+        metric = build.metric(cfg, labels)
         arrays = {key: value.numpy() for key, value in metric.by_example(answers, gold).items()}
         arrays["groups"] = np.arange(len(examples))
         arrays["sentences"] = np.array([number_of(e.sentences) for e in examples], dtype=np.uint64)

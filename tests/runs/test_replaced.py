@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kills import is_change
+from elmo_bench.build import objects
 from elmo_bench.callback import Check
-from elmo_bench.jobs import train as training
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.train import train
 from elmo_bench.runs import begin, collect, failures, finished, run_folders, write_result
@@ -209,7 +209,7 @@ def test_a_training_that_is_killed(small, tmp_path, caplog):
     with pytest.raises(ValueError, match=r"contains the last.ckpt of a run with other"):
         train(small("seed=3", "resume=true"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training.build, "vocab", None)  # it goes on, so it builds again: and fails
+        patch.setattr(objects, "vocab", None)  # it goes on, so it builds again: and fails
         with pytest.raises(TypeError):
             train(small("seed=2", *settings, "resume=true"))
     assert (tmp_path / "run" / "last.ckpt").is_file()

@@ -54,16 +54,17 @@ class CharCnn(nn.Module):
         super().__init__()
         self.activation = torch.relu if options.activation == "relu" else torch.tanh
         self.embedding = nn.Embedding(NUM_CHARACTERS, options.char_dim, padding_idx=0)
-        self.convolutions: Any = nn.ModuleList()
+        convolutions: list[Any] = []
         size = 0
         for width, count in options.filters:
-            self.convolutions.append(nn.Conv1d(options.char_dim, count, width))
+            convolutions.append(nn.Conv1d(options.char_dim, count, width))
             size += count
+        self.convolutions: Any = nn.ModuleList(convolutions)
         self.highways = nn.ModuleList(Highway(size) for _ in range(options.num_highway))
         self.projection = nn.Linear(size, options.projection_size)
         # Initialised as bilm-tf does.
         nn.init.uniform_(self.embedding.weight[1:], -1.0, 1.0)
-        for convolution, (width, _) in zip(self.convolutions, options.filters, strict=True):
+        for convolution, (width, _) in zip(convolutions, options.filters, strict=True):
             if options.activation == "relu":
                 nn.init.uniform_(convolution.weight, -0.05, 0.05)
             else:

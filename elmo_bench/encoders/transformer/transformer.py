@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
     def to(self, device: torch.device) -> "Part":
         """Send all tensors to a device, without waiting."""
-        tensors = []
+        tensors: list[Any] = []
         for tensor in self:
             if tensor is not None:
                 tensor = tensor.to(device, non_blocking=True)
