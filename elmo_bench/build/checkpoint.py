@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
@@ -39,15 +40,18 @@ MODEL = ("task", "embed", "rnn", "encoder", "finetune", "elmo", "vocab")
 OURS = ("elmo_bench.nn.", "elmo_bench.metrics.", "tasks.")
 CALLED = ("_target_", "_partial_")
 LABELS = 16_384  # tables of which label may follow which are square: 1 GB
+CONFIG_PARTS = {f"{KEY}.config.{part}": dict[str, Any] for part in MODEL}
 # The parts of a checkpoint, and their types.
 PARTS: dict[str, Any] = {
     "state_dict": dict[str, Tensor],
-    **{f"{KEY}.config.{part}": dict[str, Any] for part in MODEL},
+    **CONFIG_PARTS,
     f"{KEY}.vocab.words": list[str],
     f"{KEY}.vocab.labels": Annotated[list[str], MaxLen(LABELS)],
     f"{KEY}.vocab.lowercase": bool | Literal["fallback"],
     f"{KEY}.encoder": str | None,
-    **{f"{KEY}.run.config.{part}": dict[str, Any] for part in ("task", "trainer", "data")},
+    f"{KEY}.run.config.task": dict[str, Any],
+    f"{KEY}.run.config.trainer": dict[str, Any],
+    f"{KEY}.run.config.data": dict[str, Any],
     f"{KEY}.run.config.seed": int,
     f"{KEY}.run.parameters": dict[str, int],
     f"{KEY}.run.inputs": dict[str, str],
@@ -56,18 +60,20 @@ PARTS: dict[str, Any] = {
 
 def describe(parts: build.Parts) -> dict[str, Any]:
     """Return what `restore` needs, resolved; paths below data_dir are relative to it."""
-    cfg, vectors = parts.config, parts.vectors
-    encoder = parts.elmo.encoder if parts.module.encoder_is_elsewhere else None
+    cfg = parts.config
     resolved: Any = OmegaConf.to_container(cfg, resolve=True)
     config = {part: resolved[part] for part in (*MODEL, "data")}
     config["data"]["option"] = command.choices(cfg).get("data", cfg.data.name)
     # conf/ determines an encoder's class and what is downloaded.
-    plain = {k: v for k, v in config["encoder"].items() if not isinstance(v, dict)}
-    config["encoder"] = {k: v for k, v in plain.items() if k not in ("_target_", "defaults")}
-    if vectors:
-        config["embed"]["word_dim"] = len(next(iter(vectors.values())))
-        below = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
-        config["vocab"]["vectors"] = below if len(below) > 1 else below[0]
+    config["encoder"] = {}
+    for key, value in resolved["encoder"].items():
+        if key not in ("_target_", "defaults") and not isinstance(value, dict):
+            config["encoder"][key] = value
+    if parts.vectors:
+        config["embed"]["word_dim"] = len(next(iter(parts.vectors.values())))
+        files = [file.removeprefix(f"{cfg.data_dir}/") for file in inputs.vector_files(cfg)]
+        config["vocab"]["vectors"] = files if len(files) > 1 else files[0]
+    encoder = parts.elmo.encoder if parts.module.encoder_is_elsewhere else None
     return {
         "config": config,
         "vocab": parts.data.vocab.state(),
@@ -95,14 +101,16 @@ def restore(cfg: DictConfig) -> Restored:
     file that is not a checkpoint of elmo-bench, refers to code or files that it may not use, or was
     trained with another encoder.
     """
-    path, source = Path(cfg.checkpoint), f"checkpoint={cfg.checkpoint}"
+    path = Path(cfg.checkpoint)
+    source = f"checkpoint={cfg.checkpoint}"
     content, weights = _load(path, source)
     config = _config(cfg, content["config"], source)
     with refusing(path, "its settings, with the command line's"):
-        if wrong := check.faults_of(config, (*MODEL, "data")):
-            raise ValueError("; ".join(wrong))
-    words = content["vocab"]
-    vocab = Vocab(words["words"], words["labels"], lowercase=words["lowercase"])
+        faults = check.faults_of(config, (*MODEL, "data"))
+        if faults:
+            raise ValueError("; ".join(faults))
+    state = content["vocab"]
+    vocab = Vocab(state["words"], state["labels"], lowercase=state["lowercase"])
     with refusing(path, "its model, with the command line's settings"):
         elmo = build.elmo(config)
         with _no_larger_than(weights):
@@ -144,7 +152,9 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         nonlocal left
-        left -= 1000 + (0 if parameter is None else parameter.numel())
+        left -= 1000
+        if parameter is not None:
+            left -= parameter.numel()
         if left < 0:
             raise ValueError("its settings describe a model far larger than its weights")
 
@@ -163,18 +173,21 @@ def extend(
     If the file of vectors is missing, log a warning; such words are then unknown to the model.
     """
     files = inputs.vector_files(cfg)
-    if missing := [file for file in files if not Path(file).expanduser().is_file()]:
+    missing = [file for file in files if not Path(file).expanduser().is_file()]
+    if missing:
         log.warning(
             "vocab.vectors=%s does not exist, so words not seen in training are unknown, even if "
             "they have a vector; set vocab.vectors=FILE to the file's current path",
             missing[0],
         )
         return
-    words, known = {word for sentence in sentences for word in sentence}, set(vocab.words)
-    if files and {form for word in words for form in forms(word, vocab.lowercase)} - known:
+    words = set(chain.from_iterable(sentences))
+    of_vocab = set(vocab.words)
+    if files and any(not of_vocab.issuperset(forms(word, vocab.lowercase)) for word in words):
         # Training words too: a file without any is a different one.
-        vectors = texts.read_word_vectors(cfg, known | words)
-        if new := {form: vector for form, vector in vectors.items() if form not in known}:
+        vectors = texts.read_word_vectors(cfg, of_vocab | words)
+        new = {form: vector for form, vector in vectors.items() if form not in of_vocab}
+        if new:
             vocab.extend(new)
             module.model.backbone.embed.extend(new)
         log.info("vocab.vectors has %d of the words not seen in training", len(new))
@@ -213,8 +226,10 @@ def _override(config: DictConfig, cfg: DictConfig, source: str) -> None:
                 "single setting)"
             )
         if key == "vocab.vectors" and not config.vocab.get("vectors"):
-            given = f"vocab.vectors={cfg.vocab.vectors}"
-            raise ValueError(f"{given}, but {source} was trained without vectors: leave it out")
+            raise ValueError(
+                f"vocab.vectors={cfg.vocab.vectors}, but {source} was trained without vectors: "
+                "leave it out"
+            )
         if part in MODEL and setting:
             OmegaConf.update(config, key, OmegaConf.select(cfg, key))
 
@@ -223,12 +238,18 @@ def _check_targets(node: Any, source: str) -> None:
     """Raise ValueError for a `_target_`, at any depth, that is not one of our classes or would be
     called in another way.
     """
-    for each in [each for _, each in nodes(node) if isinstance(each, dict)]:
-        if wrong := [key for key in each if key.startswith("_") and key not in CALLED]:
-            raise ValueError(f"{source}: its config contains an invalid key: {wrong[0][:100]}")
-        if "_target_" in each and not _is_ours(target := str(each["_target_"])):
-            classes = f"which is not a class of {'* or '.join(OURS)}*"
-            raise ValueError(f"{source}: its config names {target!r}, {classes}")
+    for _, value in nodes(node):
+        if not isinstance(value, dict):
+            continue
+        for key in value:
+            if key.startswith("_") and key not in CALLED:
+                raise ValueError(f"{source}: its config contains an invalid key: {key[:100]}")
+        target = str(value.get("_target_"))
+        if "_target_" in value and not _is_ours(target):
+            raise ValueError(
+                f"{source}: its config names {target!r}, which is not a class of "
+                f"{'* or '.join(OURS)}*"
+            )
 
 
 def _is_ours(target: str) -> bool:
@@ -247,18 +268,8 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
     """Return the encoder's option from conf/encoder or the command line with the checkpoint's
     `settings`: plain values and local paths.
     """
-    name, given, known = str(settings.get("name")), command.overridden(cfg), options("encoder")
-    if "encoder" in given:
-        known[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
-    if name not in known:
-        raise ValueError(
-            f"{source} was trained with encoder={name}, but conf/encoder has only "
-            f"{', '.join(sorted(known))}; for an encoder of your own, give encoder=OPTION "
-            f"encoder.name={name} and, if it is in a folder of yours, --config-dir"
-        )
-    option = known[name]
-    for parent in option.pop("defaults", ()):
-        option = ({} if parent == "_self_" else known[parent]) | option
+    name = str(settings.get("name"))
+    option = _encoder_option(cfg, name, source)
     for key, value in settings.items():
         items = value if isinstance(value, list) else [value]
         is_address = any(isinstance(item, str) and ADDRESS.match(item) for item in items)
@@ -268,16 +279,46 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
                 f"and {', '.join(option)}"
             )
     merged = option | settings
-    model, revision = chosen = merged.get("model"), merged.get("revision")
-    is_known = chosen == (option.get("model"), option.get("revision"))
-    is_given = {"encoder.model", "encoder.revision"} <= given.keys()
-    used = cfg.encoder.model if "encoder.model" in given else model
-    if not (is_known or is_given or Path(str(used)).expanduser().is_dir()):
-        group = given.get("encoder", name)
-        add = f"encoder={group}{f' encoder.name={name}' * (group != name)} encoder.model="
-        raise ValueError(
-            f"{source} was trained with encoder.model={model}, which is not a local folder: if it "
-            f"has moved, add {add}FOLDER; if it is on the hub and you trust it, "
-            f"{add}{model} encoder.revision={revision or 'null'}"
-        )
+    is_of_option = all(merged.get(key) == option.get(key) for key in ("model", "revision"))
+    if not is_of_option:
+        _check_model(cfg, name, merged.get("model"), merged.get("revision"), source)
     return merged
+
+
+def _encoder_option(cfg: DictConfig, name: str, source: str) -> dict[str, Any]:
+    """Return the encoder of this name from conf/encoder or the command line, with what it inherits
+    from other options.
+    """
+    by_name = options("encoder")
+    if "encoder" in command.overridden(cfg):
+        by_name[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
+    if name not in by_name:
+        raise ValueError(
+            f"{source} was trained with encoder={name}, but conf/encoder has only "
+            f"{', '.join(sorted(by_name))}; for an encoder of your own, give encoder=OPTION "
+            f"encoder.name={name} and, if it is in a folder of yours, --config-dir"
+        )
+    option = by_name[name]
+    for parent in option.pop("defaults", ()):
+        if parent != "_self_":
+            option = by_name[parent] | option
+    return option
+
+
+def _check_model(cfg: DictConfig, name: str, model: Any, revision: Any, source: str) -> None:
+    """Raise ValueError for a checkpoint's model that may be downloaded from the hub, unless the
+    command line names a model and its revision.
+    """
+    given = command.overridden(cfg)
+    if "encoder.model" in given and "encoder.revision" in given:
+        return
+    used = cfg.encoder.model if "encoder.model" in given else model
+    if Path(str(used)).expanduser().is_dir():
+        return
+    group = given.get("encoder", name)
+    same = f"encoder={group}" if group == name else f"encoder={group} encoder.name={name}"
+    raise ValueError(
+        f"{source} was trained with encoder.model={model}, which is not a local folder: if it "
+        f"has moved, add {same} encoder.model=FOLDER; if it is on the hub and you trust it, "
+        f"{same} encoder.model={model} encoder.revision={revision or 'null'}"
+    )

@@ -1,13 +1,14 @@
-"""`--dry-run`: whether runs can read what they need, and how large that is. Each job's `check`
+"""`--dry-run`: whether runs can read what they need, and how large that is. Each job's `prepare`
 refuses what the job itself would refuse, and files are read as a whole. No run is kept and nothing
 downloaded. `--download-only` does the same online, for a machine with other devices.
 """
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -24,7 +25,7 @@ from elmo_bench.settings import command, inputs
 from elmo_bench.settings.check import applied_options
 from elmo_bench.terminal import counted_noun
 from elmo_bench.training.cautions import of_clusters, of_encoder, of_examples, of_vectors
-from elmo_bench.training.data import draw
+from elmo_bench.training.data import TaskData, draw
 
 from . import hardware, process
 
@@ -40,28 +41,31 @@ def lines(configs: Sequence[DictConfig]) -> list[str]:
     Raises ValueError and OSError, as a run would, for what it could not read.
     """
     process.silence()
-    said: list[str] = []
+    all_lines: list[str] = []
     corpora: dict[tuple[str, bool], tuple[list[str], int, Counter[str]]] = {}
-    for config in {_settings(each): each for each in configs}.values():
+    distinct = {_settings(config): config for config in configs}
+    for config in distinct.values():
         stays_offline = config.dry_run != DOWNLOAD
         with offline() if stays_offline else nullcontext(), command.as_run(config) as cfg:
-            said += _checked(cfg)
+            all_lines += _checked(cfg)
             if cfg.job.get("name") != "train":
                 continue
-            said += applied_options(cfg)
-            if (which := (_settings(cfg, CORPUS, MODEL), reads_apart(cfg))) not in corpora:
-                corpora[which] = _corpus(cfg)
-            of_corpus, tokens, words = corpora[which]
-            said += of_corpus
-            said += [] if is_baseline(cfg) else _encoder(cfg, tokens, words)
+            all_lines += applied_options(cfg)
+            corpus = (_settings(cfg, CORPUS, MODEL), reads_apart(cfg))
+            if corpus not in corpora:
+                corpora[corpus] = _corpus(cfg)
+            of_corpus, num_tokens, words = corpora[corpus]
+            all_lines += of_corpus
+            if not is_baseline(cfg):
+                all_lines += _encoder(cfg, num_tokens, words)
     if configs[0].dry_run == DOWNLOAD:
-        said.append("All files are here. HF_HUB_OFFLINE=1 keeps a run from asking the hub.")
-    return [*dict.fromkeys(said)]
+        all_lines.append("All files are here. HF_HUB_OFFLINE=1 keeps a run from asking the hub.")
+    return list(dict.fromkeys(all_lines))
 
 
 def _settings(config: DictConfig, keys: Sequence[str] = (), without: Sequence[str] = ()) -> str:
     """These settings as text, by default all; without those of `SAME` and of `without`."""
-    chosen = [str(each) for each in keys or config if each not in ("hydra", "run_dir")]
+    chosen = [str(key) for key in keys or config if key not in ("hydra", "run_dir")]
     content = OmegaConf.masked_copy(config, chosen)
     for key in (*SAME, *without):
         OmegaConf.update(content, key, None, force_add=True)
@@ -73,12 +77,13 @@ def _checked(cfg: DictConfig) -> Iterator[str]:
     if cfg.job.get("name") in WITH_TRAINER and cfg.dry_run != DOWNLOAD:
         local = cfg.copy()
         if "wandb" in (local.get("logger") or {}):  # which writes a folder when it is made
-            local.logger = {key: each for key, each in local.logger.items() if key != "wandb"}
+            local.logger = {name: node for name, node in local.logger.items() if name != "wandb"}
         hardware.trainer(local, [])  # its devices and loggers
     module = import_module(str(cfg.job["_target_"]).rpartition(".")[0])
     try:
-        if check := getattr(module, "check", None):
-            check(cfg)
+        prepare = getattr(module, "prepare", None)
+        if prepare is not None:
+            prepare(cfg)
     except NotHereError as missing:
         yield f"{missing}; what needs it was not checked"
 
@@ -95,28 +100,32 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
     except NotHereError as missing:
         return [f"{missing}; its corpus was not read"], 0, Counter()
     data = build.data(whole, files)
-    counts = {split: len(examples) for split, examples in data.examples.items()}
-    held_out = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
-    found = {split: f"data.files.{split}={path}" for split, path in files.items()}
-    said = list[str]()
-    for split, number in counts.items():
-        line = f"{found.get(split, held_out)}: {number:,} examples"
-        if split == "train" and cfg.fraction < 1:
-            kept = len(draw(data.examples["train"], cfg.fraction, cfg.seed))
-            line += f", of which fraction={cfg.fraction} keeps {kept:,} to train on"
-        said.append(line)
-    said += overlap_lines(texts.overlap(cfg, data.examples))
+    all_lines = [_of_split(cfg, data, files, split) for split in data.examples]
+    all_lines += overlap_lines(texts.overlap(cfg, data.examples))
     metric = build.metric(whole, data.labels)
-    said += [caution.line for caution in of_examples(metric, data.examples)]
-    said += [caution.line for caution in of_clusters(data.examples)]
+    for caution in chain(of_examples(metric, data.examples), of_clusters(data.examples)):
+        all_lines.append(caution.line)
     for file in vectors:
         size = Path(file).expanduser().stat().st_size
-        said.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
+        all_lines.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
     vocab, vectors_of_words = build.vocab(whole, data)
     if vectors:
-        said.append(of_vectors(vectors_of_words, vocab.lowercase, data.words).line)
-    tokens = sum(map(len, {tuple(each) for each in data.all_sentences}))
-    return said, tokens, data.words
+        all_lines.append(of_vectors(vectors_of_words, vocab.lowercase, data.words).line)
+    distinct = set(map(tuple, data.all_sentences))
+    return all_lines, sum(map(len, distinct)), data.words
+
+
+def _of_split(cfg: DictConfig, data: TaskData, files: Mapping[str, Path], split: str) -> str:
+    """A line on where the examples of a split come from, and how many they are."""
+    if split in files:
+        origin = f"data.files.{split}={files[split]}"
+    else:
+        origin = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
+    line = f"{origin}: {len(data.examples[split]):,} examples"
+    if split == "train" and cfg.fraction < 1:
+        kept = len(draw(data.examples["train"], cfg.fraction, cfg.seed))
+        line += f", of which fraction={cfg.fraction} keeps {kept:,} to train on"
+    return line
 
 
 def _encoder(cfg: DictConfig, tokens: int, words: Counter[str]) -> Iterator[str]:
@@ -128,7 +137,8 @@ def _encoder(cfg: DictConfig, tokens: int, words: Counter[str]) -> Iterator[str]
     except NotHereError as missing:
         yield str(missing)
         return
-    dim, layers = elmo.encoder.dim, elmo.chosen
+    dim = elmo.encoder.dim
+    layers = elmo.chosen
     yield f"encoder={cfg.encoder.name}: {elmo.encoder.num_layers} layers of {dim} numbers a token"
     for caution in of_encoder(cfg.encoder.name, elmo.encoder, words):
         yield caution.line
@@ -146,7 +156,9 @@ def _encoder(cfg: DictConfig, tokens: int, words: Counter[str]) -> Iterator[str]
             check_room(size, torch.device(hardware.device(cfg)), build.max_bytes(cfg))
         return
     folder = Path(cfg.cache_dir, "layers").expanduser().absolute()
-    if lack := no_room(size, folder, build.max_bytes(cfg)):
+    lack = no_room(size, folder, build.max_bytes(cfg))
+    if lack:
         yield f"unless this store is there, the encoder will run on every batch: {lack}"
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    yield f"{shutil.disk_usage(there).free / 1e9:.0f} GB are free at {there}"
+    while not folder.exists():
+        folder = folder.parent
+    yield f"{shutil.disk_usage(folder).free / 1e9:.0f} GB are free at {folder}"

@@ -21,7 +21,8 @@ def encoder(cfg: DictConfig) -> Any:
     Raises ValueError for encoder=none and for an invalid encoder, and any error of loading the
     encoder.
     """
-    if (built := encoder_or_none(cfg)) is None:
+    built = encoder_or_none(cfg)
+    if built is None:
         raise ValueError(
             f"encoder={cfg.encoder.name} has no layers: choose an encoder, such as encoder=mini"
         )
@@ -38,12 +39,16 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
         inputs.check_model(model)
         if not hub.is_cached(model, settings.get("revision")):
             check_online(f"encoder.model={model}")
-    if isinstance(vectors := settings.get("vectors"), str):
+    vectors = settings.get("vectors")
+    if isinstance(vectors, str):
         settings["vectors"] = located(vectors, cfg)
     elif isinstance(vectors, list) and all(isinstance(file, str) for file in vectors):
         settings["vectors"] = [located(file, cfg) for file in vectors]
-    unread = {"name", "dir"} - {*arguments(settings["_target_"])}  # which a user's class may have
-    built = instantiate({key: value for key, value in settings.items() if key not in unread})
+    hints = arguments(settings["_target_"])
+    for key in ("name", "dir"):
+        if key not in hints:  # a user's class may take them
+            settings.pop(key, None)
+    built = instantiate(settings)
     if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
         raise ValueError(
             f"encoder={cfg.encoder.name}: {cfg.encoder._target_} returned a "
@@ -65,7 +70,8 @@ def bilm_files(cfg: DictConfig) -> tuple[str, str]:
         )
     paths = []
     for key in ("options", "weights"):
-        if (path := made(cfg.encoder[key])) is None:
+        path = made(cfg.encoder[key])
+        if path is None:
             raise ValueError(
                 f"encoder.{key} is empty: give a folder written by job=pretrain out=FOLDER: "
                 "encoder.dir=FOLDER"

@@ -56,15 +56,21 @@ def workers(cfg: DictConfig) -> int:
 
 def callbacks(cfg: DictConfig) -> list[pl.Callback]:
     """Build the callbacks for the best epoch, early stopping and learning rates."""
-    best: dict[str, Any] = {"monitor": f"dev/{cfg.task.monitor}", "mode": "max"}
-    goal = 0.9999 if "overfit" in cfg.fit else None  # 100 %, up to rounding
-    stop: dict[str, Any] = {"patience": cfg.fit.patience, "stopping_threshold": goal}
-    stop["check_on_train_epoch_end"] = False  # trainer.max_steps may end an epoch before dev
-    return [
-        ModelCheckpoint(cfg.run_dir, "best", **best, enable_version_counter=False),
-        EarlyStopping(**best, **stop),
-        *([LearningRateMonitor("step")] if cfg.get("logger") else []),
-    ]
+    monitor = f"dev/{cfg.task.monitor}"
+    best = ModelCheckpoint(
+        cfg.run_dir, "best", monitor=monitor, mode="max", enable_version_counter=False
+    )
+    stop = EarlyStopping(
+        monitor=monitor,
+        mode="max",
+        patience=cfg.fit.patience,
+        stopping_threshold=0.9999 if "overfit" in cfg.fit else None,  # 100 %, up to rounding
+        check_on_train_epoch_end=False,  # trainer.max_steps may end an epoch before dev
+    )
+    built: list[pl.Callback] = [best, stop]
+    if cfg.get("logger"):
+        built.append(LearningRateMonitor("step"))
+    return built
 
 
 def trainer(cfg: DictConfig, callbacks: Sequence[pl.Callback] = ()) -> pl.Trainer:
@@ -73,11 +79,12 @@ def trainer(cfg: DictConfig, callbacks: Sequence[pl.Callback] = ()) -> pl.Traine
     Raises ValueError for devices that this machine does not have, and ImportError for a logger that
     is not installed.
     """
+    of_task = cfg.task.get("callbacks", ())
     settings: dict[str, Any] = {
         # Never Apple's GPU: it lacks float64, in which metrics are computed.
         "accelerator": device(cfg).partition(":")[0],
-        "callbacks": [*callbacks, *map(instantiate, cfg.task.get("callbacks", ()))],
-        "logger": [*map(instantiate, (cfg.get("logger") or {}).values())],
+        "callbacks": list(callbacks) + [instantiate(node) for node in of_task],
+        "logger": list(map(instantiate, (cfg.get("logger") or {}).values())),
         "default_root_dir": cfg.run_dir,
         "enable_model_summary": False,
         "use_distributed_sampler": False,
@@ -89,9 +96,10 @@ def trainer(cfg: DictConfig, callbacks: Sequence[pl.Callback] = ()) -> pl.Traine
     except InstantiationException as error:  # an argument that it does not have
         raise ValueError(f"trainer: {error.__cause__ or error}") from error
     except MisconfigurationException as error:
-        asked, devices = cfg.trainer.accelerator, cfg.trainer.devices
-        said = f"trainer.accelerator={asked} trainer.devices={devices}"
-        raise ValueError(f"{said}: {error}; {ADVICE}") from error
+        raise ValueError(
+            f"trainer.accelerator={cfg.trainer.accelerator} "
+            f"trainer.devices={cfg.trainer.devices}: {error}; {ADVICE}"
+        ) from error
     if isinstance(built.strategy, DDPStrategy) and cfg.finetune.name != "none":
         # Unmixed layers of an encoder have no gradients.
         built.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)

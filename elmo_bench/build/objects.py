@@ -35,6 +35,9 @@ from .encoders import encoder_or_none, is_pretrained
 from .task_format import reader, task_format
 from .texts import read_word_vectors
 
+MIX = ("mix", "at", "dropout", "l2", "norm")  # the settings of `elmo` that its class takes
+BOUNDS = ("batch_size", "batch_tokens", "batch_scores")  # those of `fit` on the size of a batch
+
 
 class Parts(NamedTuple):
     """What a run is built of, by its config; `vectors` are the pretrained ones of words."""
@@ -59,21 +62,26 @@ def parts(cfg: DictConfig, files: Mapping[str, Path] | None = None) -> Parts:
 
 def elmo(cfg: DictConfig) -> Elmo:
     """Build the mixes over the encoder: none for `encoder=none` and for `elmo.mix=none`."""
-    chosen = {key: cfg.elmo[key] for key in ("mix", "at", "dropout", "l2", "norm")}
+    chosen = {key: cfg.elmo[key] for key in MIX}
     settings: Any = OmegaConf.to_container(OmegaConf.create(chosen))
     settings["finetune"] = cfg.finetune.name != "none"
     built = Elmo(None if cfg.elmo.mix == "none" else encoder_or_none(cfg), **settings)
     if cfg.finetune.name == "lora" and built.encoder is not None:
         add_adapters(built.encoder, cfg.finetune.rank)
-    weights = () if built.encoder is None else built.encoder.parameters()
+    if built.encoder is not None:
+        _check_precision(cfg, built.encoder)
+    return built
+
+
+def _check_precision(cfg: DictConfig, encoder: torch.nn.Module) -> None:
+    """Raise ValueError if weights of an encoder would be trained in 16 bits."""
     rounds = cfg.trainer.precision in ("bf16-true", "16-true")
-    trained = (weight.dtype for weight in weights if weight.requires_grad)
-    if any(rounds or dtype != torch.float32 for dtype in trained):
+    trained = [weight for weight in encoder.parameters() if weight.requires_grad]
+    if any(rounds or weight.dtype != torch.float32 for weight in trained):
         raise ValueError(
             f"finetune={cfg.finetune.name} needs float32 weights, since small updates are lost in "
             "16 bits: set encoder.dtype=float32 and trainer.precision=bf16-mixed"
         )
-    return built
 
 
 def data(
@@ -85,27 +93,42 @@ def data(
     """Read and check all examples of the corpus, or of `files`. Each split has the `reader` of its
     own unless `read` is given; `vocab` is that of a model that has been trained.
     """
-    files = files or inputs.corpus(cfg)
+    paths = files or inputs.corpus(cfg)
+    has_training = "train" in paths
     return TaskData(
-        files,
-        read=read or {k: reader(cfg, k, "" if k in files else "train") for k in inputs.SPLITS},
+        paths,
+        read=read or _readers(cfg, paths),
         collate=task_format(cfg).collate,
-        **{key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")},
+        **{key: cfg.fit[key] for key in BOUNDS},
         fraction=cfg.fraction,
-        overfit=cfg.fit.get("overfit") if "train" in files else None,
-        held_out=cfg.data.get("held_out") if "train" in files else None,
+        overfit=cfg.fit.get("overfit") if has_training else None,
+        held_out=cfg.data.get("held_out") if has_training else None,
         seed=cfg.seed,
         num_workers=hardware.workers(cfg),
         vocab=vocab,
     )
 
 
+def _readers(
+    cfg: DictConfig, files: Mapping[str, Path]
+) -> dict[str, Callable[[Path], Iterator[Example]]]:
+    """Return the reader of each split; a split without a file is read from that of training."""
+    readers = {}
+    for split in inputs.SPLITS:
+        readers[split] = reader(cfg, split, "" if split in files else "train")
+    return readers
+
+
 def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
     """Build the vocabulary from the training words and all words that have a pretrained vector."""
     word_vectors = read_word_vectors(cfg, data.words)
-    words, count = data.sentences("train"), cfg.vocab.min_count
-    lower = cfg.vocab.lowercase if word_vectors else True
-    built = Vocab.build(words, data.labels, min_count=count, keep=word_vectors, lowercase=lower)
+    built = Vocab.build(
+        data.sentences("train"),
+        data.labels,
+        min_count=cfg.vocab.min_count,
+        keep=word_vectors,
+        lowercase=cfg.vocab.lowercase if word_vectors else True,
+    )
     return built, word_vectors
 
 
@@ -126,15 +149,19 @@ def _accepted(node: DictConfig) -> dict[str, Any]:
     are for its own choice and stay in the config if another is chosen.
     """
     settings: Any = OmegaConf.to_container(node, resolve=True)
-    known = arguments(settings["_target_"])
-    return {k: v for k, v in settings.items() if k in known or "**" in known or k[0] == "_"}
+    hints = arguments(settings["_target_"])
+    if "**" in hints:
+        return settings
+    return {key: value for key, value in settings.items() if key in hints or key[0] == "_"}
 
 
 def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
     """Build the LightningModule with its metric and optimizer, without null arguments."""
     optimizer = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
-    tune, schedule = cfg.finetune, {k: v for k, v in cfg.schedule.items() if k != "name"}
-    is_tuned, has_encoder = tune.name != "none", model.backbone.elmo.encoder is not None
+    schedule = {key: value for key, value in cfg.schedule.items() if key != "name"}
+    tune = cfg.finetune
+    is_tuned = tune.name != "none"
+    has_encoder = model.backbone.elmo.encoder is not None
     return InParts(
         model,
         metric(cfg, vocab.labels),
@@ -169,14 +196,26 @@ def store(
     # A smoke run reads little.
     if smoke_batches(cfg) or not is_stored(cfg.store.mode, elmo):
         return None
-    of_what = elmo.encoder, data.all_sentences, elmo.chosen
-    how = {"dtype": cfg.store.dtype, "max_bytes": max_bytes(cfg)}
     if cfg.store.mode == "memory":
-        elmo.memory = LayerMemory(*of_what, device, **how)
+        elmo.memory = LayerMemory(
+            elmo.encoder,
+            data.all_sentences,
+            elmo.chosen,
+            device,
+            dtype=cfg.store.dtype,
+            max_bytes=max_bytes(cfg),
+        )
         return elmo.memory
-    folder = Path(cfg.cache_dir, "layers").expanduser()
-    keep = is_pretrained(cfg.encoder)  # no other run has the same random weights
-    return build_store(*of_what, folder, **how, keep=keep, device=device)
+    return build_store(
+        elmo.encoder,
+        data.all_sentences,
+        elmo.chosen,
+        Path(cfg.cache_dir, "layers").expanduser(),
+        dtype=cfg.store.dtype,
+        max_bytes=max_bytes(cfg),
+        keep=is_pretrained(cfg.encoder),  # no other run has the same random weights
+        device=device,
+    )
 
 
 def max_bytes(cfg: DictConfig) -> float:
@@ -186,5 +225,6 @@ def max_bytes(cfg: DictConfig) -> float:
 
 def is_stored(mode: str, elmo: Elmo) -> bool:
     """Whether layers are stored: those of a frozen encoder that is not a table of vectors."""
-    is_static = getattr(elmo.encoder, "is_static", False)
-    return bool(elmo.mixes) and not (mode == "off" or elmo.finetune or is_static)
+    if not elmo.mixes or mode == "off" or elmo.finetune:
+        return False
+    return not getattr(elmo.encoder, "is_static", False)

@@ -49,8 +49,11 @@ def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iter
     options = OmegaConf.select(cfg, f"task.read.{split}") or {}
     of_file = OmegaConf.select(cfg, f"data.read.{cfg.task.name}.{file or split}") or {}
     columns: Any = OmegaConf.to_container(OmegaConf.create(cfg.data.get("columns") or {}))
-    options = {**options, **of_file, **{k: v for k, v in columns.items() if v is not None}}
-    return partial(task_format(cfg).read, **options, **joint(cfg))
+    arguments = {**options, **of_file}
+    for name, value in columns.items():
+        if value is not None:
+            arguments[name] = value
+    return partial(task_format(cfg).read, **arguments, **joint(cfg))
 
 
 def parser(cfg: DictConfig) -> Callable[[Any, str], Example]:

@@ -25,8 +25,11 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
     Those of several files are concatenated, with 0 if a file lacks the word;
     `vocab.unit_vectors` first scales each file's vectors to length 1.
     """
-    lowercase, files = cfg.vocab.lowercase, checked_vector_files(cfg)
-    wanted = {form for word in words for form in forms(word, lowercase)}
+    lowercase = cfg.vocab.lowercase
+    files = checked_vector_files(cfg)
+    wanted: set[str] = set()
+    for word in words:
+        wanted.update(forms(word, lowercase))
     parts = []
     for path in files:
         watch = partial(watched, description="vocab.vectors, lines")  # maybe millions
@@ -43,13 +46,17 @@ def read_word_vectors(cfg: DictConfig, words: Iterable[str]) -> dict[str, np.nda
                 "vocab.lowercase=fallback looks them up in lower case",
                 path,
             )
-    unit = cfg.vocab.get("unit_vectors", False)
-
-    def vector(word: str) -> np.ndarray:
-        own = [table[rows.get(word, 0)] for rows, table in parts]
-        return np.concatenate([x / (np.linalg.norm(x) or 1) if unit else x for x in own])
-
-    return {word: vector(word) for word in dict.fromkeys(w for rows, _ in parts for w in rows)}
+    is_unit = cfg.vocab.get("unit_vectors", False)
+    vectors: dict[str, np.ndarray] = {}
+    for own_rows, _ in parts:
+        for word in own_rows:
+            if word in vectors:
+                continue
+            pieces = [table[rows.get(word, 0)] for rows, table in parts]
+            if is_unit:
+                pieces = [piece / (np.linalg.norm(piece) or 1) for piece in pieces]
+            vectors[word] = np.concatenate(pieces)
+    return vectors
 
 
 def is_lower(words: Iterable[str]) -> bool:
@@ -62,18 +69,20 @@ def sentences(cfg: DictConfig, split: str) -> Iterator[Sequence[str]]:
 
     Raises ValueError for a text without sentences.
     """
-    if not (pattern := made(cfg.text.files)[split]):
+    pattern = made(cfg.text.files)[split]
+    if not pattern:
         return
-    found = read_text(text_files(pattern), raw=cfg.text.tokenize)
-    if (first := next(found, None)) is None:
+    is_empty = True
+    for sentence in read_text(text_files(pattern), raw=cfg.text.tokenize):
+        is_empty = False
+        yield sentence
+    if is_empty:
         raise ValueError(f"text.files.{split}={pattern} contains only blank lines: give a text")
-    yield first
-    yield from found
 
 
 def overlap(cfg: DictConfig, examples: Mapping[str, Sequence[Any]]) -> Overlap:
     """Count the examples of splits that also stand in training, or in the text of `cfg.text`."""
-    splits = {split: [texts_of(example) for example in part] for split, part in examples.items()}
+    splits = {split: list(map(texts_of, part)) for split, part in examples.items()}
     counts = {"training": in_training(splits)}
     if cfg.get("text"):
         text = watched(sentences(cfg, "train"), "text.files.train, sentences")

@@ -14,7 +14,10 @@ from elmo_bench.settings import inputs
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")
 ABOUT = ("option", "origin", "note")  # of a corpus: texts that no job reads
-DEPTH, NODES = 20, 10_000  # limits of a config
+# Limits of a config.
+DEPTH = 20
+NODES = 10_000
+ADVICE = "give data=NAME and the settings that it needs"
 TASK = {  # types of values: our modules, and parts of file names
     "data": (r"tasks(\.\w+)+", "module of tasks.*"),
     "name": (r"\w[\w-]*", "name of a task"),
@@ -56,7 +59,8 @@ def check_task(task: Mapping[str, Any], source: str) -> None:
     >>> check_task({"data": "tasks.ner.data", "name": "ner-de", "suffix": ".pred-en.tsv"}, "")
     """
     for key, (form, kind) in TASK.items():
-        if not re.fullmatch(form, value := str(task.get(key))):
+        value = str(task.get(key))
+        if not re.fullmatch(form, value):
             raise ValueError(f"{source}: its config sets task.{key}={value}, which is not a {kind}")
 
 
@@ -69,8 +73,10 @@ def local_path(file: Any, source: str) -> Path:
 
 def options(group: str) -> dict[str, dict[str, Any]]:
     """Return the options of a group in conf/, not interpolated."""
-    files = sorted((CONF / group).glob("*.yaml"))
-    return {file.stem: cast(dict, OmegaConf.to_container(OmegaConf.load(file))) for file in files}
+    by_name = {}
+    for file in sorted((CONF / group).glob("*.yaml")):
+        by_name[file.stem] = cast(dict, OmegaConf.to_container(OmegaConf.load(file)))
+    return by_name
 
 
 def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
@@ -79,34 +85,49 @@ def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
 
     Files from the command line take precedence.
     """
-    known, advice = options("data"), "give data=NAME and the settings that it needs"
-    stored = stored if isinstance(stored, dict) else {}
-    name = str(stored.get("option"))
-    if name in known and "files" not in known[name]:  # data=paper, which chooses another
-        name = str(stored.get("name"))
-    if "files" not in (data := known.get(name, {})):
-        raise ValueError(
-            f"{source} was trained on data={name}, which is not an option of conf/data: {advice}"
-        )
-    data.pop("defaults", None)
-    for key, value in stored.items():
+    of_run = stored if isinstance(stored, dict) else {}
+    name, data = _corpus_option(of_run, source)
+    for key, value in of_run.items():
         is_setting = isinstance(value, str | int | float) and key not in ABOUT
         if not is_setting or data.get(key) == value:
             continue
         is_number = key in data and {type(value), type(data[key])} <= {int, float, type(None)}
         if not is_number and not (key == "name" and isinstance(value, str)):
-            raise ValueError(f"{source} was trained with data={name} data.{key}={value}: {advice}")
+            raise ValueError(f"{source} was trained with data={name} data.{key}={value}: {ADVICE}")
         data[key] = value
-    if not isinstance(files := stored.get("files", {}), dict):
+    files = of_run.get("files", {})
+    if not isinstance(files, dict):
         raise ValueError(f"{source}: its config.data.files must map splits to paths")
     given: Any = OmegaConf.to_container(cfg.data)
     for split in inputs.SPLITS:
-        if file := given["files"].get(split) or files.get(split, data["files"].get(split)):
+        file = given["files"].get(split) or files.get(split, data["files"].get(split))
+        if file:
             data["files"][split] = str(local_path(file, source))
-    columns, read = data.get("columns") or {}, stored.get("columns") or {}
-    for key in read.keys() - columns.keys():
-        if read[key] is not None:
-            said = f"{source} was trained with data={name} data.columns.{key}={read[key]}"
-            raise ValueError(f"{said}: {advice}")
-    data |= {"columns": {key: read.get(key, value) for key, value in columns.items()}}
+    columns = data.get("columns") or {}
+    columns_of_run = of_run.get("columns") or {}
+    for key in columns_of_run.keys() - columns.keys():
+        value = columns_of_run[key]
+        if value is not None:
+            raise ValueError(
+                f"{source} was trained with data={name} data.columns.{key}={value}: {ADVICE}"
+            )
+    data["columns"] = {key: columns_of_run.get(key, value) for key, value in columns.items()}
     return OmegaConf.create(data)
+
+
+def _corpus_option(of_run: Mapping[str, Any], source: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the content of the option in conf/data that a run's `data` is based on.
+
+    Raises ValueError if there is none.
+    """
+    by_name = options("data")
+    name = str(of_run.get("option"))
+    if name in by_name and "files" not in by_name[name]:  # data=paper, which chooses another
+        name = str(of_run.get("name"))
+    data = by_name.get(name, {})
+    if "files" not in data:
+        raise ValueError(
+            f"{source} was trained on data={name}, which is not an option of conf/data: {ADVICE}"
+        )
+    data.pop("defaults", None)
+    return name, data

@@ -20,14 +20,14 @@ def archive(cfg: DictConfig) -> None:
     Raises ValueError if `output` is not an archive of runs, or for curves or counts that no report
     could read, and FileNotFoundError if there are no runs.
     """
-    finished, failed = check(cfg)
+    finished, failed = prepare(cfg)
     output = Path(cfg.output)
-    pack([*finished, *failed], output)
+    pack(finished + failed, output)
     size = output.stat().st_size / 1e6
     log.info("written: %s, %d runs, %d failed, %.2f MB", output, len(finished), len(failed), size)
 
 
-def check(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
+def prepare(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
     """Return the finished and the failed runs of the archive."""
     output = Path(cfg.output)
     if not output.name.endswith(SUFFIX):
@@ -43,4 +43,5 @@ def check(cfg: DictConfig) -> tuple[list[Run], list[Run]]:
         if not run.identity:
             raise ValueError(f"{run.folder}: its result.json has no identity; train it again")
         after_epochs(run, None)  # nobody could mend the curves of a run in the archive
-    return finished, [run for run in failures(folders, finished) if run.reason != RUNNING]
+    failed = [run for run in failures(folders, finished) if run.reason != RUNNING]
+    return finished, failed

@@ -28,7 +28,7 @@ KINDS = {
 
 def cache(cfg: DictConfig) -> None:
     """Remove the kinds in `clear`, except files in use by a run; print the remaining entries."""
-    folder, chosen = check(cfg)
+    folder, chosen = prepare(cfg)
     for kind, path in _entries(folder):
         if kind in chosen or "all" in chosen:
             _remove(kind, path)
@@ -41,11 +41,12 @@ def cache(cfg: DictConfig) -> None:
     Console(markup=False, emoji=False).print(table)
 
 
-def check(cfg: DictConfig) -> tuple[Path, set[str]]:
+def prepare(cfg: DictConfig) -> tuple[Path, set[str]]:
     """Return the folder and the kinds to remove."""
     clear = cfg["clear"]  # cfg.clear is a method
     chosen = {clear} if isinstance(clear, str) else {str(kind) for kind in clear}
-    if unknown := sorted(chosen - {*KINDS, "all"}):
+    unknown = sorted(chosen - set(KINDS) - {"all"})
+    if unknown:
         raise ValueError(
             f"clear={unknown[0]}, but it must be all, or a list of {', '.join(KINDS)}, such as "
             "clear=[layers,runs]"
@@ -64,16 +65,24 @@ def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
     for kind, name in KINDS.items():
         paths = (folder if kind == "sample" else folder / kind).glob("*")
         ours = re.compile(rf"{name}|\.{name}-[a-z0-9_]{{8}}")  # or the scratch of a write
-        yield from ((kind, path) for path in sorted(paths) if ours.fullmatch(path.name))
+        for path in sorted(paths):
+            if ours.fullmatch(path.name):
+                yield kind, path
 
 
 def _remove(kind: str, path: Path) -> None:
-    locks = (lock.with_suffix("") for lock in path.glob("*.lock"))  # downloads in progress
+    """Remove a file or folder, or warn that a run is using it."""
     is_held = path.is_dir() and (kind == "layers" or path.name.startswith("."))
-    if any(map(is_taken, (path, *locks))) or (is_held and not remove_unheld(path)):
+    if _is_in_use(path) or (is_held and not remove_unheld(path)):
         log.warning("%s is kept: a run is using it", path)
     elif path.is_dir():
         # Its name goes first, since half of a folder would be taken for all of it.
         shutil.rmtree(path.rename(path.with_name(f".{path.name}-clearing")))
     else:
         path.unlink(missing_ok=True)
+
+
+def _is_in_use(path: Path) -> bool:
+    """Whether somebody has its lock, or downloads a file into it."""
+    locks = list(path.glob("*.lock"))  # downloads in progress
+    return is_taken(path) or any(is_taken(lock.with_suffix("")) for lock in locks)

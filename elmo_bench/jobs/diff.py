@@ -1,7 +1,8 @@
 """`job=diff`: compare two runs: settings, scores, and the examples on which they differ."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,31 +41,35 @@ def diff(cfg: DictConfig) -> None:
     Raises FileNotFoundError or ValueError if `a` or `b` is not a run, lacks the counts of `split`,
     or was evaluated on other examples than the other run.
     """
-    differences.show(Console(emoji=False), check(cfg), cfg.limit)
+    differences.show(Console(emoji=False), prepare(cfg), cfg.limit)
 
 
-def check(cfg: DictConfig) -> Difference:
+def prepare(cfg: DictConfig) -> Difference:
     """Return what the job prints."""
-    a, b = (_run(key, Path(cfg[key])) for key in "ab")
+    a = _run("a", Path(cfg.a))
+    b = _run("b", Path(cfg.b))
     _check_alike(a, b, cfg.split)
     metric = cfg.metric or a.config["task"]["monitor"]
-    ours, theirs = (_counts(run, cfg.split, metric) for run in (a, b))
-    if not np.array_equal(ours.sentences, theirs.sentences):
+    counts_of_a = _counts(a, cfg.split, metric)
+    counts_of_b = _counts(b, cfg.split, metric)
+    if not np.array_equal(counts_of_a.sentences, counts_of_b.sentences):
         raise ValueError(
             f"a={a.folder} and b={b.folder} were evaluated on different {cfg.split} examples: "
             "job=evaluate scores a checkpoint on the other's"
         )
-    texts, note = [], ""
+    texts: list[list[str]] = []
+    note = ""
     try:
-        texts = _texts(cfg, (a, b), ours)
+        texts = _texts(cfg, (a, b), counts_of_a)
     except NOT_HERE as error:
         note = f"Words and predictions are omitted, since {error}"
-    scores = differences.scores(ours.rows), differences.scores(theirs.rows)
+    scores = (differences.scores(counts_of_a.rows), differences.scores(counts_of_b.rows))
     return Difference((a, b), cfg.split, metric, scores, texts, note)
 
 
 def _run(key: str, folder: Path) -> Run:
-    if (path := folder / "result.json").is_file():
+    path = folder / "result.json"
+    if path.is_file():
         return read_run(path)
     why = "no finished run" if folder.is_dir() else not_a_folder(folder)
     raise FileNotFoundError(f"{key}={folder}: {why}; give the folder with the result.json of one")
@@ -72,22 +77,32 @@ def _run(key: str, folder: Path) -> Run:
 
 def _check_alike(a: Run, b: Run, split: str) -> None:
     """Raise ValueError for the same run twice, or runs of different tasks, corpora or labels."""
-    sides, of_file = f"a={a.folder} and b={b.folder}", f"data.read.{a.task}.{split}"
-    keys = (*SAME, of_file, f"inputs.data.{split}")
     if a.folder.resolve() == b.folder.resolve():
-        raise ValueError(f"{sides} are the same run: give two")
-    differing = a.settings.items() ^ b.settings.items()
-    if names := sorted({key for key, _ in differing if below(key, keys)}):
+        raise ValueError(f"a={a.folder} and b={b.folder} are the same run: give two")
+    of_file = (f"data.read.{a.task}.{split}", f"inputs.data.{split}")
+    keys = differing(a.settings, b.settings, SAME + of_file)
+    if keys:
         raise ValueError(
-            f"{sides} differ in {listed(names)}, so their examples cannot be compared; "
-            "job=report compares such runs"
+            f"a={a.folder} and b={b.folder} differ in {listed(keys)}, so their examples cannot be "
+            "compared; job=report compares such runs"
         )
+
+
+def differing(a: Mapping[str, Any], b: Mapping[str, Any], nodes: tuple[str, ...]) -> list[str]:
+    """Return the keys, of those that are or lie below `nodes`, whose settings are not the same.
+
+    >>> differing({"task.name": "ner", "seed": 1}, {"task.name": "srl", "seed": 2}, ("task",))
+    ['task.name']
+    """
+    keys = {key for key, _ in a.items() ^ b.items()}
+    return sorted(key for key in keys if below(key, nodes))
 
 
 def _counts(run: Run, split: str, metric: str) -> Counts:
     """Return a run's counts per example; raises ValueError if it has none of the metric."""
     path = run.folder / "counts" / f"{split}.npz"
-    if (counts := read_counts(path, metric)) is not None:
+    counts = read_counts(path, metric)
+    if counts is not None:
         return counts
     there = f"only of {listed(counted(path))}" if path.is_file() else "there is no such file"
     raise ValueError(
@@ -103,13 +118,13 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     from elmo_bench.build.task_format import reader, task_format  # imports torch
 
     for key, run in zip("ab", runs, strict=True):
-        # It may come from a stranger, so this precedes any import or read from its config.
-        source, task = f"{key}={run.folder}", run.config["task"]
-        trusted.check_plain([task, run.config.get("data"), run.config.get("data_dir")], source)
-        trusted.check_task(task, source)
-    config, split = _config(cfg, runs[0]), cfg.split
-    path, digest = inputs.corpus(config, [split])[split], f"data.{split}"
-    if runs[0].inputs.get(digest) not in (None, hash_files({digest: path})[digest]):
+        _check_trusted(run, f"{key}={run.folder}")
+    split = cfg.split
+    config = _config(cfg, runs[0])
+    path = inputs.corpus(config, [split])[split]
+    name = f"data.{split}"  # of the file among the run's inputs
+    digest = hash_files({name: path})[name]
+    if runs[0].inputs.get(name) not in (None, digest):
         raise ValueError(f"{path} is not the file that a={runs[0].folder} was evaluated on")
     read_as = "test" if split == "train" else split  # only job=evaluate measures train
     examples = list(reader(config, read_as, split)(path))
@@ -125,18 +140,30 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
                 "and compare the folder that it writes"
             )
         answers.append(list(task_format(config).read_predictions(file, examples)))
-    return [*map(_text, examples, zip(*answers, strict=True))]
+    return list(map(_text, examples, zip(*answers, strict=True)))
+
+
+def _check_trusted(run: Run, source: str) -> None:
+    """Raise ValueError for a run whose task or corpus names code or files that it may not.
+
+    It may come from a stranger, so this precedes any import or read from its config.
+    """
+    task = run.config["task"]
+    trusted.check_plain([task, run.config.get("data"), run.config.get("data_dir")], source)
+    trusted.check_task(task, source)
 
 
 def _config(cfg: DictConfig, run: Run) -> DictConfig:
     """Return a config with the task and the corpus of a run, whose data_dir is that of the command
     line, else of the run.
     """
-    config, data, option = cfg.copy(), run.config.get("data") or {}, run.choices.get("data")
+    config = cfg.copy()
     OmegaConf.set_struct(config, False)
     config.task = run.config["task"]
     if "data_dir" not in command.overridden(cfg):
         config.data_dir = run.config.get("data_dir") or cfg.data_dir
+    data = run.config.get("data") or {}
+    option = run.choices.get("data")
     if option in (None, "checkpoint"):  # job=evaluate took the corpus of its checkpoint
         option = data["name"]
     config.data = trusted.corpus(config, data | {"option": option}, f"a={run.folder}")
@@ -149,11 +176,14 @@ def _text(example: Any, answers: Sequence[Any]) -> list[str]:
     of them have.
     """
     texts = texts_of(example)
-    words = [word for text in texts for word in text]
+    words = list(chain.from_iterable(texts))
     labels = [in_words(answer, words) for answer in answers]
     shared = set.intersection(*map(set, labels))
-    said = ["; ".join(sorted(each, key=shared.__contains__)) or "nothing" for each in labels]
-    return [Path(example.source).name, " | ".join(map(" ".join, texts)), *said]
+    row = [Path(example.source).name, " | ".join(map(" ".join, texts))]
+    for labels_of_one in labels:
+        own_first = sorted(labels_of_one, key=lambda label: label in shared)
+        row.append("; ".join(own_first) or "nothing")
+    return row
 
 
 def in_words(answer: Any, words: Sequence[str]) -> list[str]:
@@ -169,16 +199,27 @@ def in_words(answer: Any, words: Sequence[str]) -> list[str]:
     >>> in_words("neutral", ["Rain"]), in_words([("2", "nsubj"), ("0", "root")], ["Rain", "falls"])
     (['neutral'], ['Rain/2/nsubj', 'falls/0/root'])
     """
-    if isinstance(answer, str | float):
-        return [answer if isinstance(answer, str) else f"{answer:.4g}"]
+    if isinstance(answer, str):
+        return [answer]
+    if isinstance(answer, float):
+        return [f"{answer:.4g}"]
     if hasattr(answer, "text"):
         return [str(answer.text)]
-    if all(isinstance(part, str) for item in answer for part in item):
+    if all(isinstance(part, str) for part in chain.from_iterable(answer)):
         tags = [item if isinstance(item, str) else "/".join(item) for item in answer]
-        if len(tags) != len(words):
-            return list(dict.fromkeys(tags))
-        if all(map(TAG.fullmatch, tags)):
-            spans = tags_to_spans(tags)
-            return [f"{s.label}: {' '.join(words[s.start : s.end + 1])}" for s in spans]
-        return [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
-    return [" = ".join(" ".join(words[a : b + 1]) for a, b in cluster) for cluster in answer]
+        return _tags_in_words(tags, words)
+    clusters = []
+    for cluster in answer:
+        mentions = [" ".join(words[first : last + 1]) for first, last in cluster]
+        clusters.append(" = ".join(mentions))
+    return clusters
+
+
+def _tags_in_words(tags: list[str], words: Sequence[str]) -> list[str]:
+    """Return IOB2 tags as chunks, other tags of words beside these, and other answers once each."""
+    if len(tags) != len(words):
+        return list(dict.fromkeys(tags))
+    if all(map(TAG.fullmatch, tags)):
+        spans = tags_to_spans(tags)
+        return [f"{span.label}: {' '.join(words[span.start : span.end + 1])}" for span in spans]
+    return [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]

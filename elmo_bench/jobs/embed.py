@@ -43,10 +43,15 @@ def embed(cfg: DictConfig) -> None:
     (layers, tokens, dim) or (tokens, dim), and `sentence_to_index`. The array of a blank line has
     shape (layers, 0, dim), as in bilm-tf. A killed run resumes where it stopped.
     """
-    encoder, (num_tokens, digest, index) = check(cfg)
+    encoder, (num_tokens, digest, index) = prepare(cfg)
     output = Path(cfg.output)
-    purpose = {"input": digest, "encoder": encoder.fingerprint()}
-    purpose |= {key: cfg[key] for key in ("layers", "dtype", "tf32")}
+    purpose = {
+        "input": digest,
+        "encoder": encoder.fingerprint(),
+        "layers": cfg.layers,
+        "dtype": cfg.dtype,
+        "tf32": cfg.tf32,
+    }
     encoder.to(hardware.device(cfg))
     pieces = partial(_pieces, cfg, encoder, num_tokens)
     with sole(f"{output}.part", f"output={output}"):
@@ -54,7 +59,7 @@ def embed(cfg: DictConfig) -> None:
     log.info("%s tokens: %s", f"{num_tokens:,}", output)
 
 
-def check(cfg: DictConfig) -> tuple[Any, tuple[int, str, str]]:
+def prepare(cfg: DictConfig) -> tuple[Any, tuple[int, str, str]]:
     """Return the encoder and what the input has; raises for a wrong input, output or encoder."""
     output = Path(cfg.output)
     if output.suffix not in HDF5:
@@ -71,7 +76,9 @@ def survey(path: str | Path) -> tuple[int, str, str]:
     AllenNLP's index is a JSON object from a sentence (tokens joined by blanks) to the name of its
     last array.
     """
-    num_tokens, digest, index = 0, hashlib.sha256(), {}
+    num_tokens = 0
+    digest = hashlib.sha256()
+    index = {}
     for number, tokens in enumerate(read_sentences(path)):
         num_tokens += len(tokens)
         digest.update(json.dumps(tokens).encode() + b"\n")
@@ -99,8 +106,8 @@ def _stored(cfg: DictConfig, vectors: Tensor, line: int) -> np.ndarray:
     """Return the array that is written; raises FloatingPointError if it is not finite."""
     stored = vectors.to("cpu", DTYPES[cfg.dtype])
     if not stored.isfinite().all():
+        advice = ": use dtype=float32" if cfg.dtype == "float16" else ""
         raise FloatingPointError(
-            f"{cfg.output}: the vectors of line {line} are not finite in {cfg.dtype}"
-            f"{': use dtype=float32' if cfg.dtype == 'float16' else ''}"
+            f"{cfg.output}: the vectors of line {line} are not finite in {cfg.dtype}{advice}"
         )
     return stored.numpy()

@@ -35,32 +35,32 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     """
     started = time.perf_counter()
     restored = restore(cfg)
-    original = cfg
-    cfg, module, vocab = restored.config, restored.module, restored.vocab
-    if original.data.name == "checkpoint":  # only the restored config names the corpus
-        original = cfg
-    hardware.device(cfg)  # raises its error before an earlier evaluation in the folder moves
-    with beginning(original, inputs.files(original)) if is_first() else nullcontext():
-        file, data = _data(cfg, vocab)
-        extend(cfg, module, vocab, data.all_sentences)
-    trainer = hardware.trainer(cfg, [])
+    config = restored.config
+    module = restored.module
+    # Of a corpus of the checkpoint, only the restored config has the name.
+    named = config if cfg.data.name == "checkpoint" else cfg
+    hardware.device(config)  # raises its error before an earlier evaluation in the folder moves
+    with beginning(named, inputs.files(named)) if is_first() else nullcontext():
+        file, data = _data(config, restored.vocab)
+        extend(config, module, restored.vocab, data.all_sentences)
+    trainer = hardware.trainer(config, [])
     data.feed(module.model.backbone)
-    warnings = cautions.tell(_cautions(cfg, module, data)) if is_first() else {}
+    warnings = cautions.tell(_cautions(config, module, data)) if is_first() else {}
     begun = time.perf_counter()
     metrics, of_predictions = measure(
         trainer,
         module,
         data,
         "test",
-        name=cfg.split,
-        folder=Path(cfg.run_dir),
-        other_scores=partial(other_scores, cfg),
+        name=config.split,
+        folder=Path(config.run_dir),
+        other_scores=partial(other_scores, config),
     )
     ended = time.perf_counter()
     if trainer.is_global_zero:
         examples = data.examples["test"]
-        path = Path(cfg.run_dir, "predictions", f"{cfg.split}{cfg.task.suffix}")
-        write_predictions(path, examples, module, task_format(cfg).write)
+        path = Path(config.run_dir, "predictions", f"{config.split}{config.task.suffix}")
+        write_predictions(path, examples, module, task_format(config).write)
         trained = restored.content["run"]
         result = {
             "metrics": metrics,
@@ -70,19 +70,26 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "epochs": 0,
             "examples_per_second": len(examples) / (ended - begun),
             "device": device_name(trainer.strategy.root_device),
-            "examples": {cfg.split: len(examples)},
+            "examples": {config.split: len(examples)},
             "cautions": warnings | of_predictions,
         }
-        vectors = {key: path for key, path in inputs.files(cfg).items() if "vectors" in key}
-        own = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
-        config = _config(cfg, trained["config"])
-        hashes = trained["inputs"] | hash_files(vectors | own)
-        write_result(config, result, command.choices(cfg), hashes)
-        print_metrics(
-            metrics, cfg.split, f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
-        )
-        print_line(f"{cfg.run_dir}/result.json")
+        _write_result(config, trained, file, result)
     return metrics
+
+
+def _write_result(
+    cfg: DictConfig, trained: dict[str, Any], file: Path, result: dict[str, Any]
+) -> None:
+    """Write the result of an evaluation on `file`, with the hashes of what it and the training run
+    read, and print its scores.
+    """
+    evaluated_on = {f"data.{cfg.split}": file, "checkpoint": Path(cfg.checkpoint)}
+    vectors = {key: path for key, path in inputs.files(cfg).items() if "vectors" in key}
+    hashes = trained["inputs"] | hash_files(vectors | evaluated_on)
+    write_result(_config(cfg, trained["config"]), result, command.choices(cfg), hashes)
+    title = f"{cfg.task.name} on {cfg.data.name}, {cfg.checkpoint}: {cfg.split}"
+    print_metrics(result["metrics"], cfg.split, title)
+    print_line(f"{cfg.run_dir}/result.json")
 
 
 def _cautions(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[cautions.Caution]:
@@ -94,7 +101,7 @@ def _cautions(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[c
         yield from cautions.of_encoder(cfg.encoder.name, module.elmo.encoder, data.words)
 
 
-def check(cfg: DictConfig) -> None:
+def prepare(cfg: DictConfig) -> None:
     """Raise what the job raises before it computes: of the checkpoint and of the corpus."""
     restored = restore(cfg)
     _data(restored.config, restored.vocab)
@@ -104,7 +111,8 @@ def _data(cfg: DictConfig, vocab: Vocab) -> tuple[Path, TaskData]:
     """Return the split's file and examples."""
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
-    return file, build.data(cfg, {"test": file}, {"test": reader(cfg, "test", cfg.split)}, vocab)
+    read = {"test": reader(cfg, "test", cfg.split)}
+    return file, build.data(cfg, {"test": file}, read, vocab)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
@@ -114,11 +122,15 @@ def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:
     Single settings of the model may be overridden for an evaluation.
     """
     measured: Any = OmegaConf.to_container(cfg, resolve=True)
+    config = dict(trained)
+    for key in ("job", "checkpoint", "split", "data", "run_dir", *MODEL):
+        config[key] = measured[key]
     # An evaluation has none of these; in `task` they are those of the training run, or missing.
-    kept = {key: trained["task"][key] for key in TRAINING if key in trained["task"]}
-    task = {key: value for key, value in measured["task"].items() if key not in TRAINING} | kept
-    keys = ("job", "checkpoint", "split", "data", "run_dir", *MODEL)
-    overridden = {key: measured[key] for key in keys}
-    config = trained | overridden | {"task": task, "trained_on": corpus_of(trained["data"])}
+    task = {key: value for key, value in measured["task"].items() if key not in TRAINING}
+    for key in TRAINING:
+        if key in trained["task"]:
+            task[key] = trained["task"][key]
+    config["task"] = task
+    config["trained_on"] = corpus_of(trained["data"])
     config["trainer"] = trained["trainer"] | {"precision": measured["trainer"]["precision"]}
     return OmegaConf.create(config)

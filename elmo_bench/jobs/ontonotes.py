@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
@@ -24,14 +24,22 @@ from elmo_bench.text.conll import FIRST_PREDICATE, GAP, MIN_COLUMNS, NO_WORD, PO
 log = logging.getLogger(__name__)
 ANNOTATIONS = "english/annotations"
 LDC = ("data/files/data", "ontonotes-release-5.0/data/files/data", "data", "")  # where they may be
-V5 = ("train", "development", "conll-2012-test")
-V4 = {"train": "train", "development": "dev", "test": "test"}
 # Releases by the ending of their skeletons: folder of a split -> the file that conf/data/ names.
 RELEASES = {
-    ".gold_skel": {split: f"ontonotes5/{split}.gold_conll" for split in V5},
-    ".v4_gold_skel": {k: f"conll2012/{v}.english.v4_gold_conll" for k, v in V4.items()},
+    ".gold_skel": {
+        "train": "ontonotes5/train.gold_conll",
+        "development": "ontonotes5/development.gold_conll",
+        "conll-2012-test": "ontonotes5/conll-2012-test.gold_conll",
+    },
+    ".v4_gold_skel": {
+        "train": "conll2012/train.english.v4_gold_conll",
+        "development": "conll2012/dev.english.v4_gold_conll",
+        "test": "conll2012/test.english.v4_gold_conll",
+    },
 }
-TRACE, EDITED = "-NONE-", "EDITED"  # the leaves and phrases of the trees that no column has
+# The leaves and phrases of the trees that no column has.
+TRACE = "-NONE-"
+EDITED = "EDITED"
 NOTHING = [("nullp", "XX")]  # the word and the tag of a tree that has only these
 _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may contain other white space
 _ROW = re.compile(r"(?!#)[ \t]*[^ \t]")
@@ -46,9 +54,9 @@ def ontonotes(cfg: DictConfig) -> dict[str, Counter[str]]:
     parts of speech differ from those of their tree are counted in the log.
 
     Raises ValueError, which names the document, for a sentence that does not have as many words as
-    its tree, and the errors of `check`.
+    its tree, and the errors of `prepare`.
     """
-    ldc, files = check(cfg)
+    ldc, files = prepare(cfg)
     counts: dict[str, Counter[str]] = {}
     with Bars(console=Console(stderr=True)) as bars, ExitStack() as stack:
         for name, skeletons in files.items():
@@ -60,31 +68,41 @@ def ontonotes(cfg: DictConfig) -> dict[str, Counter[str]]:
     return counts
 
 
-def check(cfg: DictConfig) -> tuple[Path, dict[str, list[Path]]]:
+def prepare(cfg: DictConfig) -> tuple[Path, dict[str, list[Path]]]:
     """Return the LDC's folder of annotations, and the skeletons of each file to write.
 
     Raises FileNotFoundError if a folder lacks what it must have, and FileExistsError for a file
     that would be replaced.
     """
-    ldc = [Path(cfg.ldc, inside, ANNOTATIONS).expanduser() for inside in LDC]
-    if not (ldc := [folder for folder in ldc if folder.is_dir()]):
-        raise FileNotFoundError(
-            f"ldc={cfg.ldc}: no data/files/data/{ANNOTATIONS} in it, which the LDC's OntoNotes "
-            "release 5.0 (LDC2013T19) has"
-        )
+    ldc = _annotations(cfg.ldc)
     files: dict[str, list[Path]] = {}
     for ending, release in RELEASES.items():
         skeletons = find_files(Path(cfg.skeletons).expanduser(), f"*{ending}")
-        for split, name in release.items() if skeletons else ():
+        if not skeletons:
+            continue
+        for split, name in release.items():
             inside = f"/{split}/data/{ANNOTATIONS}/"
             files[name] = [path for path in skeletons if inside in path.as_posix()]
             if not files[name]:
                 raise FileNotFoundError(f"skeletons={cfg.skeletons}: no *{ending} in {inside[1:]}")
-            if (path := Path(cfg.out, name).expanduser()).exists():
-                raise FileExistsError(f"{path} exists: remove it, or choose another out")
+            output = Path(cfg.out, name).expanduser()
+            if output.exists():
+                raise FileExistsError(f"{output} exists: remove it, or choose another out")
     if not files:
         raise FileNotFoundError(f"skeletons={cfg.skeletons}: no files *{' or *'.join(RELEASES)}")
-    return ldc[0], files
+    return ldc, files
+
+
+def _annotations(ldc: str) -> Path:
+    """Return the folder of annotations in the LDC's release."""
+    for inside in LDC:
+        folder = Path(ldc, inside, ANNOTATIONS).expanduser()
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(
+        f"ldc={ldc}: no data/files/data/{ANNOTATIONS} in it, which the LDC's OntoNotes release "
+        "5.0 (LDC2013T19) has"
+    )
 
 
 def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Counter[str]:
@@ -94,23 +112,36 @@ def _write(skeletons: Iterable[Path], ldc: Path, path: Path, name: str) -> Count
     with path.open("w", encoding="utf-8") as file:
         for skeleton in skeletons:
             document = skeleton.as_posix().rpartition(f"{ANNOTATIONS}/")[2].rpartition(".")[0]
-            documents, has_mention = 0, False
+            documents = 0
+            has_mention = False
             for rows in _joined(skeleton, ldc / f"{document}.parse", differing):
-                file.writelines(f"{' '.join(row)}\n" for row in rows)
-                if len(rows[0]) < MIN_COLUMNS:  # a line between sentences
-                    documents += rows[0][:1] == ["#begin"]
-                    continue
-                counts["sentences"] += 1
-                counts["words"] += len(rows)
-                arguments = zip(*(row[FIRST_PREDICATE:-1] for row in rows), strict=True)
-                counts["propositions"] += sum(set(column) != {"*"} for column in arguments)
-                has_mention |= any(row[-1] != "-" for row in rows)
+                for row in rows:
+                    file.write(f"{' '.join(row)}\n")
+                if len(rows[0]) >= MIN_COLUMNS:
+                    counts["sentences"] += 1
+                    counts["words"] += len(rows)
+                    counts["propositions"] += _num_propositions(rows)
+                    has_mention = has_mention or any(row[-1] != "-" for row in rows)
+                elif rows[0][:1] == ["#begin"]:  # of the lines between sentences
+                    documents += 1
             counts["documents"] += documents
-            counts["with_coreference"] += documents * has_mention
+            if has_mention:
+                counts["with_coreference"] += documents
     if differing:
-        said = "%s: %d of %d sentences have other parts of speech in the LDC's trees, first %s"
-        log.warning(said, name, len(differing), counts["sentences"], differing[0])
+        log.warning(
+            "%s: %d of %d sentences have other parts of speech in the LDC's trees, first %s",
+            name,
+            len(differing),
+            counts["sentences"],
+            differing[0],
+        )
     return counts
+
+
+def _num_propositions(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many predicates of a sentence have arguments: a column each."""
+    arguments = zip(*(row[FIRST_PREDICATE:-1] for row in rows), strict=True)
+    return sum(1 for column in arguments if set(column) != {"*"})
 
 
 def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[list[str]]]:
@@ -118,31 +149,39 @@ def _joined(skeleton: Path, parse: Path, differing: list[str]) -> Iterator[list[
 
     Where the parts of speech of a sentence are not those of its tree, `differing` gets its place.
     """
-    trees, number = _trees(parse), 0
+    trees = _trees(parse)
+    num_sentences = 0
     for is_sentence, lines in groupby(read_lines(skeleton), lambda line: bool(_ROW.match(line[1]))):
-        block = [(f"{skeleton}:{line}", GAP.split(text.strip(" \t"))) for line, text in lines]
+        sources = []
+        rows = []
+        for line, text in lines:
+            sources.append(f"{skeleton}:{line}")
+            rows.append(GAP.split(text.strip(" \t")))
         if not is_sentence:
-            yield from ([row] for _, row in block)
+            for row in rows:
+                yield [row]
             continue
-        number += 1
+        num_sentences += 1
         leaves = next(trees, [])
-        if len(leaves) != len(block):
+        if len(leaves) != len(rows):
             raise ValueError(
-                f"{block[0][0]}: a sentence of {len(block)} words, but tree {number} of {parse} "
-                f"has {len(leaves)}"
+                f"{sources[0]}: a sentence of {len(rows)} words, but tree {num_sentences} of "
+                f"{parse} has {len(leaves)}"
             )
-        for (where, row), (word, _) in zip(block, leaves, strict=True):
-            if not MIN_COLUMNS <= len(row) == len(block[0][1]) or row[WORD] != NO_WORD:
+        for source, row, (word, _) in zip(sources, rows, leaves, strict=True):
+            if not MIN_COLUMNS <= len(row) == len(rows[0]) or row[WORD] != NO_WORD:
                 raise ValueError(
-                    f"{where}: a row of a skeleton must have at least {MIN_COLUMNS} columns, as "
+                    f"{source}: a row of a skeleton must have at least {MIN_COLUMNS} columns, as "
                     f"many as the sentence's first row, the fourth {NO_WORD}"
                 )
             row[WORD] = word
-        if [row[POS] for _, row in block] != [tag for _, tag in leaves]:
-            differing.append(block[0][0])
-        yield [row for _, row in block]
-    if any(True for _ in trees):
-        log.warning("%s has more trees than %s has sentences (%d)", parse, skeleton, number)
+        tags = [tag for _, tag in leaves]
+        if [row[POS] for row in rows] != tags:
+            differing.append(sources[0])
+        yield rows
+    has_more = next(trees, None) is not None
+    if has_more:
+        log.warning("%s has more trees than %s has sentences (%d)", parse, skeleton, num_sentences)
 
 
 def _trees(path: Path) -> Iterator[Leaves]:
@@ -154,7 +193,9 @@ def _trees(path: Path) -> Iterator[Leaves]:
     stack: list[list[str]] = []  # what each open bracket has: its label, the word of a leaf
     leaves: Leaves = []
     for number, line in read_lines(path):
-        for token in _TOKEN.findall("" if line.startswith((";", "<", "*")) else line):
+        if line.startswith((";", "<", "*")):
+            continue
+        for token in _TOKEN.findall(line):
             if token == "(":
                 stack.append([])
                 continue
@@ -166,7 +207,8 @@ def _trees(path: Path) -> Iterator[Leaves]:
             label, *words = stack.pop() or [""]
             if len(words) > 1:
                 raise ValueError(f"{path}:{number}: {' '.join(words)!r} is not one word")
-            if label != TRACE and EDITED not in [node[0] for node in stack if node]:
+            is_edited = EDITED in [node[0] for node in stack if node]
+            if label != TRACE and not is_edited:
                 leaves += [(word, label) for word in words]
             if not stack:
                 yield leaves or NOTHING

@@ -1,6 +1,7 @@
 """`job=perplexity`: a biLM's perplexity on a text, with its trained softmax."""
 
 import json
+from itertools import chain
 from statistics import geometric_mean
 
 from omegaconf import DictConfig
@@ -22,25 +23,27 @@ def perplexity(cfg: DictConfig) -> dict[str, float]:
     vocabulary. They are predicted as <UNK>, which makes texts with many of them look easier. Blank
     lines are skipped.
     """
-    model, sentences = check(cfg)
+    model, sentences = prepare(cfg)
     figures = model.to(hardware.device(cfg)).perplexity(sentences)
     if len(figures) > 1:
         figures["mean"] = geometric_mean(figures.values())
-    words = [word for sentence in sentences for word in sentence]
-    unknown = sum(model.number(word) == model.number(UNKNOWN) for word in words)
-    figures |= {"tokens": len(words), "sentences": len(sentences)}
-    figures["unknown"] = unknown / max(len(words), 1)
+    words = list(chain.from_iterable(sentences))
+    num_unknown = sum(1 for word in words if model.number(word) == model.number(UNKNOWN))
+    figures["tokens"] = len(words)
+    figures["sentences"] = len(sentences)
+    figures["unknown"] = num_unknown / max(len(words), 1)
     print_line(json.dumps(figures))
     return figures
 
 
-def check(cfg: DictConfig) -> tuple[LanguageModel, list[list[str]]]:
+def prepare(cfg: DictConfig) -> tuple[LanguageModel, list[list[str]]]:
     """Return the biLM of `cfg.encoder` with its softmax, and the sentences of the input."""
-    sentences = [*filter(len, read_sentences(cfg.input))]
+    sentences = [sentence for sentence in read_sentences(cfg.input) if sentence]
     if not sentences:
         raise ValueError(f"input={cfg.input} contains only blank lines: give a text")
     files = encoders.bilm_files(cfg)
-    if (precision := cfg.encoder.get("precision", "float32")) != "float32":
+    precision = cfg.encoder.get("precision", "float32")
+    if precision != "float32":
         raise ValueError(
             f"encoder.precision={precision} requires a run with a task: job=perplexity reads the "
             "files of a biLM without changes, in float32"

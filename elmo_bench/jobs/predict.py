@@ -27,7 +27,8 @@ OWN = r'\s*\{"line": \d+(?!, "tokens": \[[^\n]*"unknown": \[)'
 Records = list[tuple[int, dict[str, Any]]]  # line in the input (from 1), record
 # A line of an annotated file: with tabs but no blanks, or a word first and its tag last. Two texts,
 # which a tab separates, may have no blanks either.
-_TABS, _TAGGED = re.compile(r"[^ ]*\t[^ ]*"), re.compile(r"\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
+_TABS = re.compile(r"[^ ]*\t[^ ]*")
+_TAGGED = re.compile(r"\S+\s(.*\s)?(O|-|[BI]-\S+)\s*")
 
 
 def predict(cfg: DictConfig) -> None:
@@ -39,35 +40,39 @@ def predict(cfg: DictConfig) -> None:
     example a line. The output has the same lines, including blank ones before the last record. A
     record has `line`, its number, and `id`, if the input has it.
     """
-    cfg, module, vocab, records, data = check(cfg)
-    extend(cfg, module, vocab, data.all_sentences)
-    trainer = hardware.trainer(cfg, [])
+    config, module, vocab, records, data = prepare(cfg)
+    extend(config, module, vocab, data.all_sentences)
+    trainer = hardware.trainer(config, [])
     data.feed(module.model.backbone)
     if is_first() and module.elmo.mixes:
-        tell(of_encoder(cfg.encoder.name, module.elmo.encoder, data.words))
+        tell(of_encoder(config.encoder.name, module.elmo.encoder, data.words))
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
-        pairs = enumerate(data.examples["test"])
-        rendered = [task_format(cfg).render(each, module.predictions[k]) for k, each in pairs]
+        render = task_format(config).render
+        rendered = []
+        for number, example in enumerate(data.examples["test"]):
+            rendered.append(render(example, module.predictions[number]))
         _write(records, rendered, cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
 
-def check(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, TaskData]:
+def prepare(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, TaskData]:
     """Return the model's config, module and vocabulary, the input's records, and their examples."""
-    inputs = {key: cfg[key] for key in ("input", "checkpoint")}
+    inputs = {"input": cfg.input, "checkpoint": cfg.checkpoint}
     check_output("output", cfg.output, inputs, begins(OWN))
     next(read_bytes(cfg.input))  # whether there is one, before the model is read
     restored = restore(cfg)
-    cfg, module, vocab = restored.config, restored.module, restored.vocab
-    records = _table(cfg, restored.content)
+    config = restored.config
+    records = _table(config, restored.content)
     if records is None:
         records = _records(Path(cfg.input))
-        _check_text(cfg.input, records, is_pair=bool(OmegaConf.select(cfg, "task.parse.pair")))
-    parse, _ = parser(cfg), required(task_format(cfg), "render", "job=predict")
+        _check_text(cfg.input, records, is_pair=bool(OmegaConf.select(config, "task.parse.pair")))
+    parse = parser(config)
+    required(task_format(config), "render", "job=predict")
     examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
-    data = build.data(cfg, {"test": Path(cfg.input)}, {"test": lambda path: examples}, vocab)
-    return cfg, module, vocab, records, data
+    read = {"test": lambda path: examples}
+    data = build.data(config, {"test": Path(cfg.input)}, read, restored.vocab)
+    return config, restored.module, restored.vocab, records, data
 
 
 def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
@@ -81,7 +86,7 @@ def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) ->
 
 
 def _is_json(path: Path) -> bool:
-    return bool({".json", ".jsonl"} & set(path.suffixes))
+    return ".json" in path.suffixes or ".jsonl" in path.suffixes
 
 
 def _records(path: Path) -> Records:
@@ -98,17 +103,43 @@ def _table(cfg: DictConfig, content: dict[str, Any]) -> Records | None:
     if read_texts is None:
         return None
     hints = arguments(f"{cfg.task.data}.read_texts")
+    columns = {}
+    for key, value in _columns(cfg, content).items():
+        if key not in hints:
+            continue
+        wrong = misfits(value, hints[key])
+        if wrong:
+            raise ValueError(
+                f"checkpoint={cfg.checkpoint}: data.columns.{key}={shown(value)}, but it must "
+                f"{wrong[0][2]}"
+            )
+        columns[key] = value
+    return read_texts(Path(cfg.input), **columns)
+
+
+def _columns(cfg: DictConfig, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of the model's training, replaced by those that the command line names."""
+    columns: dict[str, Any] = {}
     data = content["config"].get("data")
     stored = data.get("columns") if isinstance(data, dict) else None
+    if isinstance(stored, dict):
+        columns |= stored
     asked: Any = OmegaConf.to_container(OmegaConf.create(cfg.data.get("columns") or {}))
-    columns = {**stored} if isinstance(stored, dict) else {}
-    columns |= {key: value for key, value in asked.items() if value is not None}
-    columns = {key: value for key, value in columns.items() if key in hints}
-    for key, value in columns.items():
-        if wrong := misfits(value, hints[key]):
-            said = f"checkpoint={cfg.checkpoint}: data.columns.{key}={shown(value)}"
-            raise ValueError(f"{said}, but it must {wrong[0][2]}")
-    return read_texts(Path(cfg.input), **columns)
+    for key, value in asked.items():
+        if value is not None:
+            columns[key] = value
+    return columns
+
+
+def _is_annotated(lines: Sequence[str], *, is_pair: bool) -> bool:
+    """Whether a text that begins with these lines has one word per line, in columns."""
+    if lines and lines[0].startswith(("#begin document", "-DOCSTART-")):
+        return True
+    rows = [line for line in lines if not line.startswith("#")]
+    for row in rows:
+        if not _TAGGED.fullmatch(row) and (is_pair or not _TABS.fullmatch(row)):
+            return False
+    return len(rows) > 1
 
 
 def _check_text(file: str, records: Records, *, is_pair: bool) -> None:
@@ -118,12 +149,7 @@ def _check_text(file: str, records: Records, *, is_pair: bool) -> None:
     path = Path(file)
     if _is_json(path):
         return
-    lines = [str(record.get("text")) for _, record in records[:50]]
-    rows = [line for line in lines if not line.startswith("#")]
-    begins = lines[:1] and lines[0].startswith(("#begin document", "-DOCSTART-"))
-    kinds = [_TAGGED] if is_pair else [_TABS, _TAGGED]
-    are_columns = all(any(kind.fullmatch(row) for kind in kinds) for row in rows)
-    if begins or (len(rows) > 1 and are_columns):
+    if _is_annotated([str(record.get("text")) for _, record in records[:50]], is_pair=is_pair):
         raise ValueError(
             f"input={path} has one word per line, in columns, but job=predict reads text with one "
             "example per line, or JSON Lines (.jsonl); to evaluate on an annotated file, use "

@@ -32,11 +32,13 @@ from elmo_bench.training.outputs import device_name
 from elmo_bench.training.resume import save_state
 
 log = logging.getLogger(__name__)
-LOCK, LAST = "pretrain", "last.ckpt"
+LOCK = "pretrain"
+LAST = "last.ckpt"
 OF_RUNS = ("run.json", "result.json", "best.ckpt")
 # Settings that may change when a training resumes: those without effect on its steps (but
 # validate_every decides which of them may be kept), and its length.
-FREE = ("save_every", "validate_every", "epochs", "max_steps")
+UNSEEN = ("save_every", "validate_every")  # of no interest to a reader of the card
+FREE = (*UNSEEN, "epochs", "max_steps")
 
 
 def pretrain(cfg: DictConfig) -> dict[str, float]:
@@ -47,7 +49,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
     out = Path(cfg.out)
     _check_folder(out)
     with sole(out / LOCK, f"out={out}", marks=True):
-        dev = [*sentences(cfg, "dev")][: cfg.pretrain.dev_sentences]
+        dev = list(sentences(cfg, "dev"))[: cfg.pretrain.dev_sentences]
         corpus = Corpus(watched(sentences(cfg, "train"), "reading the text, sentences"))
         run = _Run(cfg, build(cfg, corpus), dev)
         run.train()
@@ -56,7 +58,7 @@ def pretrain(cfg: DictConfig) -> dict[str, float]:
         return {"dev": run.best} if dev else {}
 
 
-def check(cfg: DictConfig) -> None:
+def prepare(cfg: DictConfig) -> None:
     """Raise what the job raises before it trains: of its output folder and of the whole text."""
     _check_folder(Path(cfg.out))
     for _ in watched(sentences(cfg, "dev"), "text.files.dev, sentences"):
@@ -72,7 +74,7 @@ def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"out={out} is not a folder")
     names = sorted(path.name for path in out.glob("[!.]*"))
-    is_own = not {f"{LOCK}.lock", LAST}.isdisjoint(names)
+    is_own = f"{LOCK}.lock" in names or LAST in names
     for name in names:
         if name in OF_RUNS or not is_own:
             raise ValueError(
@@ -88,17 +90,19 @@ def build(cfg: DictConfig, corpus: Corpus) -> Trainer:
     model = LanguageModel(bilm, corpus.vocabulary(settings.vocabulary)).to(device(cfg))
     if settings.start == "frequencies":
         model.start_from(corpus)
-    own = {"bf16": settings.precision == "bf16", "seed": cfg.seed}
-    plan = Training.of(settings, len(model.vocabulary), **own)
-    optimizers = {kind: instantiate(cfg.bilm_optimizer[kind]) for kind in ("dense", "sparse")}
-    trainer = Trainer(model, corpus, plan, **optimizers)
+    is_bf16 = settings.precision == "bf16"
+    plan = Training.of(settings, len(model.vocabulary), bf16=is_bf16, seed=cfg.seed)
+    dense = instantiate(cfg.bilm_optimizer.dense)
+    sparse = instantiate(cfg.bilm_optimizer.sparse)
+    trainer = Trainer(model, corpus, plan, dense=dense, sparse=sparse)
     log.info("%s", "; ".join(f"{key}: {value}" for key, value in describe(trainer).items()))
     return trainer
 
 
 def describe(trainer: Trainer) -> dict[str, str]:
     """Describe the text, the biLM and the softmax."""
-    corpus, model = trainer.corpus, trainer.model
+    corpus = trainer.corpus
+    model = trainer.model
     size = sum(parameter.numel() for parameter in model.bilm.parameters())
     kind = "sampled" if trainer.settings.samples else "full"
     return {
@@ -113,9 +117,13 @@ class _Run:
     """The training loop with progress, evaluation on dev and checkpoints."""
 
     def __init__(self, cfg: DictConfig, trainer: Trainer, dev: list[Sequence[str]]) -> None:
-        self.cfg, self.trainer, self.dev = cfg, trainer, dev
-        self.best, self.seconds = math.inf, 0.0
-        self.out, self.last = Path(cfg.out), Path(cfg.out, LAST)
+        self.cfg = cfg
+        self.trainer = trainer
+        self.dev = dev
+        self.best = math.inf  # the lowest perplexity on dev so far
+        self.seconds = 0.0  # of training so far, also in earlier processes
+        self.out = Path(cfg.out)
+        self.last = self.out / LAST
         self.identity = identity(cfg, trainer.corpus, dev)
         if self.last.is_file():
             with refusing(self.last, "not the state of a training"):
@@ -123,8 +131,11 @@ class _Run:
 
     def train(self) -> None:
         """Train to the end."""
-        trainer, settings, first = self.trainer, self.cfg.pretrain, self.trainer.step
-        earlier, begun = self.seconds, time.perf_counter()
+        trainer = self.trainer
+        settings = self.cfg.pretrain
+        first = trainer.step
+        earlier = self.seconds
+        begun = time.perf_counter()
         with Bars() as bars:
             bar = bars.add_task("pretraining", total=trainer.num_steps, completed=first)
             for loss in trainer.run():
@@ -144,17 +155,18 @@ class _Run:
 
     def _is_due(self, every: int | None) -> bool:
         """Whether this step is one of every so many, or the last one of an epoch."""
-        step, trainer = self.trainer.step, self.trainer
-        is_end = step % trainer.epoch_steps == 0 or step == trainer.num_steps
+        step = self.trainer.step
+        is_end = step % self.trainer.epoch_steps == 0 or step == self.trainer.num_steps
         return is_end or bool(every and step % every == 0)
 
     def _validate(self) -> None:
         """Save the language model if it is the best so far on dev; without dev, always."""
         if self.dev:
-            found = self.trainer.model.perplexity(self.dev)
-            each = ", ".join(f"{direction} {value:.2f}" for direction, value in found.items())
-            log.info("step %d: dev perplexity %s", self.trainer.step, each)
-            if (mean := statistics.geometric_mean(found.values())) >= self.best:
+            by_direction = self.trainer.model.perplexity(self.dev)
+            shown = ", ".join(f"{name} {value:.2f}" for name, value in by_direction.items())
+            log.info("step %d: dev perplexity %s", self.trainer.step, shown)
+            mean = statistics.geometric_mean(by_direction.values())
+            if mean >= self.best:
                 return
             self.best = mean
         self._keep()
@@ -167,18 +179,26 @@ class _Run:
         """Write last.ckpt; before the first score on dev, save the model too."""
         if math.isinf(self.best):
             self._keep()
-        own = {key: getattr(self, key) for key in ("best", "seconds", "identity")}
+        own = {"best": self.best, "seconds": self.seconds, "identity": self.identity}
         save_state(self.trainer.state_dict() | own, self.last)
 
     def _resume(self, saved: dict[str, Any]) -> None:
-        before, now = saved["identity"], self.identity
-        keys = [k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)]
-        if changes := "; ".join(f"{k} was {before.get(k)} and is now {now.get(k)}" for k in keys):
-            said = f"{self.last} belongs to another training: {changes}"
-            raise ValueError(f"{said}. Choose another out=")
+        before = saved["identity"]
+        changes = []
+        for key in sorted(before.keys() | self.identity.keys()):
+            old = before.get(key)
+            new = self.identity.get(key)
+            if old != new:
+                changes.append(f"{key} was {old} and is now {new}")
+        if changes:
+            raise ValueError(
+                f"{self.last} belongs to another training: {'; '.join(changes)}. Choose another "
+                "out="
+            )
         self.trainer.load_state_dict(saved)
         self.trainer.model.source = str(self.last)
-        self.best, self.seconds = saved["best"], saved["seconds"]
+        self.best = saved["best"]
+        self.seconds = saved["seconds"]
         log.info("continuing after step %d of %d", self.trainer.step, self.trainer.num_steps)
 
 
@@ -188,33 +208,34 @@ def identity(cfg: DictConfig, corpus: Corpus, dev: list[Sequence[str]]) -> dict[
 
     A training can be resumed only with the same identity.
     """
-    found = {"seed": cfg.seed, "tf32": cfg.tf32, "text": corpus.digest()[:16]}
-    found["text of dev"] = hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:16]
+    same = {"seed": cfg.seed, "tf32": cfg.tf32, "text": corpus.digest()[:16]}
+    same["text of dev"] = hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:16]
     for part in ("bilm", "bilm_optimizer", "pretrain"):
         settings: Any = OmegaConf.to_container(cfg[part], resolve=True)
-        found |= {f"{part}.{key}": value for key, value in settings.items() if key not in FREE}
-    return found
+        for key, value in settings.items():
+            if key not in FREE:
+                same[f"{part}.{key}"] = value
+    return same
 
 
 def write_card(cfg: DictConfig, run: _Run) -> None:
     """Write the model card to `README.md` in `out`: command, text, settings, time, perplexity."""
-    trainer, directions = run.trainer, run.trainer.model.directions
-    settings = ", ".join(f"{k} {v}" for k, v in cfg.pretrain.items() if k not in FREE[:2])
-    rows = {
-        "command": shlex.join([*COMMAND, *sys.argv[1:]]),
-        **describe(trainer),
-        "training": f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}",
-        "seen": f"{trainer.step / trainer.epoch_steps:.2f} epochs, {trainer.step:,} steps",
-        "time": f"{duration(run.seconds)} on {device_name(trainer.device)}; "
-        f"torch {torch.__version__}",
-    }
+    trainer = run.trainer
+    settings = ", ".join(f"{k} {v}" for k, v in cfg.pretrain.items() if k not in UNSEEN)
+    rows = {"command": shlex.join(list(COMMAND) + sys.argv[1:])}
+    rows |= describe(trainer)
     rows["text"] = f"{cfg.text.name}: {rows['text']}"
+    rows["training"] = f"optimizer {cfg.bilm_optimizer.name}, {settings}; seed {cfg.seed}"
+    rows["seen"] = f"{trainer.step / trainer.epoch_steps:.2f} epochs, {trainer.step:,} steps"
+    device = device_name(trainer.device)
+    rows["time"] = f"{duration(run.seconds)} on {device}; torch {torch.__version__}"
     if run.dev:
         rows["perplexity on dev text"] = (
             f"{run.best:.2f} (its first {len(run.dev):,} sentences; geometric mean of the "
             "directions; full softmax; zero state at each sentence; all unknown words count as "
             "one word)"
         )
+    directions = trainer.model.directions
     kind = "A biLM" if len(directions) > 1 else f"The {directions[0]} half of a biLM"
     table = "\n".join(f"| {key} | {escape.markdown(value)} |" for key, value in rows.items())
     card = (

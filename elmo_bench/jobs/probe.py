@@ -30,18 +30,20 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     Raises ValueError if the files have no property in common, or no sentences.
     """
     torch.manual_seed(cfg.seed)  # for encoders with random weights
-    encoder, paths, sentences, names = check(cfg)
-    fingerprint, device = encoder.fingerprint(), hardware.device(cfg)
+    encoder, paths, sentences, names = prepare(cfg)
+    fingerprint = encoder.fingerprint()
+    device = hardware.device(cfg)
     encoder.to(device)
-    seeds = [*range(cfg.seed, cfg.seed + cfg.probe.seeds)]
-    train, test = (probing.encoded(encoder, part) for part in sentences.values())
+    seeds = list(range(cfg.seed, cfg.seed + cfg.probe.seeds))
+    train = probing.encoded(encoder, sentences["train"])
+    test = probing.encoded(encoder, sentences["test"])
     fit = partial(probing.linear, steps=cfg.probe.steps, lr=cfg.probe.lr, device=device)
-    measured = {
-        name: probing.measure_senses(train, test)
-        if name == "sense"
-        else probing.measure_tags(name, train, test, fit, seeds)
-        for name in names
-    }
+    measured = {}
+    for name in names:
+        if name == "sense":
+            measured[name] = probing.measure_senses(train, test)
+        else:
+            measured[name] = probing.measure_tags(name, train, test, fit, seeds)
     content: dict[str, Any] = {
         "encoder": portable(OmegaConf.to_container(cfg.encoder, resolve=True)),
         "fingerprint": fingerprint,
@@ -54,24 +56,32 @@ def probe(cfg: DictConfig) -> dict[str, float]:
     }
     write_json(Path(cfg.run_dir, "probe.json"), content | code())
     Console().print(Terminal(probes_grid([content])))
-    figures = {f"{name}/baseline": each["baseline"]["accuracy"] for name, each in measured.items()}
+    return _figures(measured)
+
+
+def _figures(measured: Mapping[str, dict[str, Any]]) -> dict[str, float]:
+    """Return the mean accuracies of each property: of the baseline, and of each layer."""
+    figures = {}
+    for name, probed in measured.items():
+        figures[f"{name}/baseline"] = probed["baseline"]["accuracy"]
     for name, probed in measured.items():
         for layer, by_seed in enumerate(probed["layers"]):
             figures[f"{name}/{layer}"] = fmean(by_seed["accuracy"])
     return figures
 
 
-def check(
+def prepare(
     cfg: DictConfig,
 ) -> tuple[Any, dict[str, Path], dict[str, list[probing.Sentence]], Sequence[str]]:
     """Return the encoder, the files, their sentences, and the names of the properties."""
     paths = {split: inputs.corpus(cfg, [split])[split] for split in ("train", "test")}
     sentences = {}
     for split, path in paths.items():
-        sentences[split] = [*islice(probing.read(path), cfg.probe.max_sentences)]
+        sentences[split] = list(islice(probing.read(path), cfg.probe.max_sentences))
         if not sentences[split]:
             raise ValueError(f"data.files.{split}: {path} has no sentences; give another")
-    if not (names := probing.properties(sentences["train"], sentences["test"])):
+    names = probing.properties(sentences["train"], sentences["test"])
+    if not names:
         raise ValueError(
             f"data.files: {paths['train']} and {paths['test']} share no property to probe; both "
             "must have parts of speech, chunks, entities or senses of predicates"
@@ -83,12 +93,13 @@ def _about(
     sentences: Mapping[str, Sequence[Any]], names: Sequence[str], hashes: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     """Return each file's hash, its sizes, and the number of labelled words of each property."""
-    return {
-        split: {
+    by_file = {}
+    for split, part in sentences.items():
+        labelled = {name: len(probing.labelled(part, name).rows) for name in names}
+        by_file[split] = {
             "sha256": hashes[split],
             "sentences": len(part),
             "words": sum(len(sentence.words) for sentence in part),
-            "labelled": {name: len(probing.labelled(part, name).rows) for name in names},
+            "labelled": labelled,
         }
-        for split, part in sentences.items()
-    }
+    return by_file

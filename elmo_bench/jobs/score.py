@@ -16,20 +16,22 @@ def score(cfg: DictConfig) -> dict[str, float]:
 
     Raises ValueError for a gold file without examples, and the errors of the task's readers.
     """
-    figures = check(cfg)
+    figures = prepare(cfg)
     print_line(json.dumps(figures))
     return figures
 
 
-def check(cfg: DictConfig) -> dict[str, float]:
+def prepare(cfg: DictConfig) -> dict[str, float]:
     """Return the scores."""
     gold = list(reader(cfg, "test")(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
     read_predictions = required(task_format(cfg), "read_predictions", "job=score")
     predicted = read_predictions(Path(cfg.predicted), gold)
-    labels = {label for example in gold for label in example.labels}
-    labels |= {one for one in predicted if isinstance(one, str)}  # which gold may lack
+    labels: set[str] = set()
+    for example in gold:
+        labels.update(example.labels)
+    labels |= {label for label in predicted if isinstance(label, str)}  # which gold may lack
     metric = build.metric(cfg, sorted(labels))
     tell(of_examples(metric, {"gold": gold}))
     tell(of_predictions(metric, "gold", gold, predicted))

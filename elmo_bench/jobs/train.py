@@ -53,10 +53,11 @@ def train(cfg: DictConfig) -> Metrics:
     _normalise(cfg)
     waiting = "another process is running this run: waiting for it"
     with alone(Path(cfg.run_dir, "run"), waiting) if is_first() else nullcontext():
-        if cfg.resume and (metrics := earlier.finished_figures(cfg)):
+        finished = earlier.finished_figures(cfg) if cfg.resume else None
+        if finished:
             if is_first():
                 tidy(Path(cfg.run_dir))
-            return metrics
+            return finished
         return _train(cfg, started)
 
 
@@ -73,7 +74,8 @@ def _normalise(cfg: DictConfig) -> None:
         log.info(line)
     if reads_apart(cfg):
         cfg.task.joint = False
-    if batches := smoke_batches(cfg):
+    batches = smoke_batches(cfg)
+    if batches:
         log.info("a smoke run of %s batches: its scores mean nothing", batches)
 
 
@@ -91,7 +93,8 @@ def _train(cfg: DictConfig, started: float) -> Metrics:
     last = StepCheckpoint(Path(cfg.run_dir, LAST_CHECKPOINT), minutes=cfg.fit.save_minutes)
     content = Content(_content(cfg, parts, parameters))
     with wandb_logger.ending("wandb" in (cfg.get("logger") or ())):
-        trainer = hardware.trainer(cfg, [last, *hardware.callbacks(cfg), epoch_lines, content])
+        callbacks = [last, *hardware.callbacks(cfg), epoch_lines, content]
+        trainer = hardware.trainer(cfg, callbacks)
         store = build.store(cfg, parts.elmo, parts.data, trainer.strategy.root_device)
         with nullcontext() if store is None else closing(store):
             parts.data.feed(parts.module.model.backbone, store)
@@ -160,7 +163,8 @@ def _measure(
     draw of sweep=tune is not tested.
     Raises ValueError if no epoch was scored on dev.
     """
-    module, data = parts.module, parts.data
+    module = parts.module
+    data = parts.data
     if not getattr(trainer.checkpoint_callback, "best_model_path", None):
         raise ValueError(
             "training ended before the first pass over dev, so there is no best epoch: raise "
@@ -168,7 +172,8 @@ def _measure(
             "trainer.check_val_every_n_epoch"
         )
     # Loggers must not add the best epoch's scores on dev to the curve.
-    loggers, trainer.loggers = trainer.loggers, []
+    loggers = trainer.loggers
+    trainer.loggers = []
     folder = Path(cfg.run_dir)
     of_split = partial(
         measure, trainer, module, data, folder=folder, other_scores=partial(other_scores, cfg)

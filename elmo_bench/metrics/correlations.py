@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import torch
+from jaxtyping import Float
 from scipy.stats import rankdata
 from torch import Tensor
 from torchmetrics import Metric
@@ -24,7 +25,7 @@ class Correlations(Metric):
 
     def update(self, predicted: Sequence[float], gold: Sequence[float]) -> None:
         """Add the pairs of a batch."""
-        pairs = torch.tensor([[*predicted], [*gold]], dtype=torch.double)
+        pairs = torch.tensor([list(predicted), list(gold)], dtype=torch.double)
         self.pairs.append(pairs.T.to(self.device))
 
     def tally(self, side: Sequence[float]) -> Counter[float]:
@@ -33,15 +34,14 @@ class Correlations(Metric):
 
     def by_example(self, predicted: Sequence[float], gold: Sequence[float]) -> ByExample:
         """Return the moments of each example for all scores."""
-        y, x = (torch.tensor([*side], dtype=torch.double) for side in (predicted, gold))
+        x = torch.tensor(list(gold), dtype=torch.double)
+        y = torch.tensor(list(predicted), dtype=torch.double)
+        rank_of_x, rank_of_y = torch.from_numpy(rankdata([x, y], axis=1))  # equal: the mean rank
         # Moments of numbers far from 0 lose digits; gold's first number is the same for all runs.
-        of_x, of_y = torch.from_numpy(rankdata([x, y], axis=1))  # equal numbers have their mean
-        sides = {"pearson": (x - x[:1], y - x[:1]), "spearman": (of_x, of_y)}
-        rows = {
-            name: torch.stack([x**0, x, y, x * x, y * y, x * y], -1)[:, None]
-            for name, (x, y) in sides.items()
-        }
-        return rows | {"pearson_spearman": torch.cat([*rows.values()], 1)}
+        pearson = _moments(x - x[:1], y - x[:1])
+        spearman = _moments(rank_of_x, rank_of_y)
+        both = torch.cat([pearson, spearman], 1)
+        return {"pearson": pearson, "spearman": spearman, "pearson_spearman": both}
 
     def compute(self) -> dict[str, torch.Tensor]:
         """Return `pearson`, `spearman` (equal numbers have their mean rank), and their mean as
@@ -50,3 +50,8 @@ class Correlations(Metric):
         """
         pairs = dim_zero_cat(self.pairs) if len(self.pairs) else torch.zeros(1, 2)
         return scores_of(self.by_example(*pairs.T.tolist()))
+
+
+def _moments(x: Float[Tensor, " N"], y: Float[Tensor, " N"]) -> Float[Tensor, "N 1 6"]:
+    """Return the six numbers of each pair that sum up to a correlation."""
+    return torch.stack([x**0, x, y, x * x, y * y, x * y], -1)[:, None]

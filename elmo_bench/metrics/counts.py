@@ -51,6 +51,9 @@ class Counts(Metric):
 
 
 def ratios(counts: Int[Tensor, "N 3"]) -> ByExample:
+    """Return the rows of `precision`, `recall` and `f1`, given correct, predicted and gold counts:
+    the numerator and denominator of recall, then of precision.
+    """
     right, predicted, gold = counts.double().unbind(1)
     columns = {
         "precision": (right, predicted, right, predicted),
@@ -61,7 +64,11 @@ def ratios(counts: Int[Tensor, "N 3"]) -> ByExample:
 
 
 def figures_of(prefix: str, counts: Int[Tensor, "3"]) -> dict[str, torch.Tensor]:
-    return {f"{prefix}{name}": value for name, value in scores_of(ratios(counts[None])).items()}
+    """Return precision, recall and F1, given the counts of correct, predicted and gold; their names
+    begin with `prefix`.
+    """
+    scores = scores_of(ratios(counts[None]))
+    return {f"{prefix}{name}": value for name, value in scores.items()}
 
 
 class Mean(Unrounded, Metric):
@@ -91,5 +98,8 @@ class Mean(Unrounded, Metric):
 
 def scores_of(rows: ByExample) -> dict[str, Tensor]:
     """Return what rows of examples, or of their sum, add up to."""
-    sums = {name: each.sum(0).cpu().numpy() for name, each in rows.items()}
-    return {name: torch.as_tensor(figure(each)) for name, each in sums.items()}
+    scores = {}
+    for name, of_examples in rows.items():
+        sums = of_examples.sum(0).cpu().numpy()
+        scores[name] = torch.as_tensor(figure(sums))
+    return scores

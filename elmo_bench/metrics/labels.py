@@ -26,12 +26,17 @@ class Accuracy(Counts):
         """Return, for each label, whether it is correct, predicted, gold. Raises ValueError for a
         gold label that is not one of the `labels`.
         """
-        if unknown := sorted(set(gold) - set(self.labels)):
+        unknown = sorted(set(gold) - set(self.labels))
+        if unknown:
             raise ValueError(f"gold label {unknown[0]!r}, but the labels are {self.labels}")
-        numbers, size = {label: k for k, label in enumerate(self.labels)}, len(self.labels)
-        sides = [[numbers.get(label, size) for label in side] for side in (predicted, gold)]
-        guessed, true = one_hot(torch.tensor(sides, dtype=torch.long), size + 1)
+        sides = [self._numbers(predicted), self._numbers(gold)]
+        guessed, true = one_hot(torch.tensor(sides, dtype=torch.long), len(self.labels) + 1)
         return torch.stack([guessed * true, guessed, true], -1)
+
+    def _numbers(self, side: Sequence[str]) -> list[int]:
+        """Return the number of each label; those that gold does not have share the last one."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        return [numbers.get(label, len(self.labels)) for label in side]
 
     def tally(self, side: Sequence[str]) -> Counter[str]:
         """Return how often each label occurs."""
@@ -46,9 +51,10 @@ class Accuracy(Counts):
         without counts.
         """
         right, _, total = self.counts.double().unbind(1)
-        shares = zip(self.labels, right / total.clamp(min=1), strict=False)
         figures = {"accuracy": right.sum() / total.sum().clamp(min=1)}
-        return figures | {f"{label}/accuracy": share for label, share in shares}
+        for label, share in zip(self.labels, right / total.clamp(min=1), strict=False):
+            figures[f"{label}/accuracy"] = share
+        return figures
 
 
 class Classification(Accuracy):
@@ -60,7 +66,7 @@ class Classification(Accuracy):
     def __init__(self, labels: Iterable[str], *, positive: str | int | None = None) -> None:
         super().__init__(labels)
         self.positive = None if positive is None else str(positive)
-        if self.positive not in (None, *self.labels):
+        if self.positive is not None and self.positive not in self.labels:
             raise ValueError(
                 f"task.metric.positive={positive}, but the labels are {', '.join(self.labels)}"
             )
@@ -70,12 +76,15 @@ class Classification(Accuracy):
         only for `accuracy` if the examples times labels are more than CELLS.
         """
         counts = self.count(predicted, gold)
-        few = counts[..., 0].numel() <= CELLS
-        return self._rows(counts) if few else super().by_example(predicted, gold)
+        if counts[..., 0].numel() > CELLS:
+            return super().by_example(predicted, gold)
+        return self._rows(counts)
 
     def _rows(self, counts: Int[Tensor, "N K 3"]) -> ByExample:
-        f1s = [ratios(one)["f1"] for one in counts.unbind(1)]
-        rows = {f"{label}/f1": f1 for label, f1 in zip(self.labels, f1s, strict=False)}
+        f1s = [ratios(of_label)["f1"] for of_label in counts.unbind(1)]
+        rows = {}
+        for label, f1 in zip(self.labels, f1s, strict=False):
+            rows[f"{label}/f1"] = f1
         rows["accuracy"] = ratios(counts.sum(1))["recall"]
         rows["macro_f1"] = torch.cat(f1s, 1)[:, counts[..., 2].any(0)]
         if self.positive is not None:

@@ -24,7 +24,8 @@ class SpanF1(Counts):
     sought = "chunk"
 
     def __init__(self, labels: Iterable[str]) -> None:
-        types = {label.partition("-")[2] or label for label in labels} - {"O"}
+        types = {label.partition("-")[2] or label for label in labels}
+        types.discard("O")
         # One more row than types, since predictions may have types that gold does not have.
         super().__init__(len(types) + 1, 3)  # correct, predicted, gold
         self.types = sorted(types)
@@ -42,7 +43,8 @@ class SpanF1(Counts):
         numbers = {name: number for number, name in enumerate(self.types)}
         counts = torch.zeros(len(gold), *self.counts.shape, dtype=torch.long)
         for row, ours, theirs in zip(counts, predicted, gold, strict=True):
-            guessed, true = set(self.chunks(ours)), set(self.chunks(theirs))
+            guessed = set(self.chunks(ours))
+            true = set(self.chunks(theirs))
             for column, chunks in enumerate((guessed & true, guessed, true)):
                 for name, *_ in chunks:
                     row[numbers.get(name, -1), column] += 1
@@ -50,7 +52,10 @@ class SpanF1(Counts):
 
     def tally(self, side: Sequence[Tags]) -> Counter[str]:
         """Return how often each type of chunk occurs."""
-        return Counter(name for tags in side for name, *_ in set(self.chunks(tags)))
+        counts: Counter[str] = Counter()
+        for tags in side:
+            counts.update(name for name, *_ in set(self.chunks(tags)))
+        return counts
 
     def by_example(self, predicted: Sequence[Tags], gold: Sequence[Tags]) -> ByExample:
         """Return the counts of each sentence for `precision`, `recall` and `f1` over all types."""

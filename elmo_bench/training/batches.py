@@ -45,7 +45,8 @@ class LengthBatches(Sampler[list[int]]):
         shuffle_seed: int | None = None,
         start: tuple[int, int] = (0, 0),
     ) -> None:
-        self.lengths, self.shuffle_seed = lengths, shuffle_seed
+        self.lengths = lengths
+        self.shuffle_seed = shuffle_seed
         self.epoch, self.seen = start
         self.rank = rank()
         self.world = dist.get_world_size() if dist.is_initialized() else 1
@@ -60,8 +61,8 @@ class LengthBatches(Sampler[list[int]]):
         shuffled = self.shuffle_seed is not None
         rng = random.Random(f"{self.shuffle_seed} {self.epoch}")
         spread = LENGTH_NOISE if shuffled else 0.0
-        noise = [rng.uniform(1 - spread, 1 + spread) for _ in self.lengths]
-        order = iter(sorted(range(len(self.lengths)), key=lambda k: self.lengths[k] * noise[k]))
+        noisy = [length * rng.uniform(1 - spread, 1 + spread) for length in self.lengths]
+        order = iter(sorted(range(len(noisy)), key=lambda number: noisy[number]))
         batches = [list(itertools.islice(order, size)) for size in self.sizes]
         # Also what is scored: `trainer.limit_val_batches` takes the first ones.
         (rng if shuffled else random.Random(0)).shuffle(batches)
@@ -69,7 +70,8 @@ class LengthBatches(Sampler[list[int]]):
             batches += itertools.islice(itertools.cycle(batches), -len(batches) % self.world)
         left = batches[self.rank :: self.world][self.seen :]
         # Count an epoch at its first batch: a loader with workers makes two iterators and uses one.
-        self.epoch, self.seen = self.epoch + 1, 0
+        self.epoch += 1
+        self.seen = 0
         yield from left
 
     def __len__(self) -> int:

@@ -62,35 +62,49 @@ def of_examples(metric: Any, examples: Mapping[str, Sequence[Example]]) -> Itera
 
 def of_clusters(examples: Mapping[str, Sequence[Example]]) -> Iterator[Caution]:
     """Yield a sentence if the last split, on which a report compares runs, has few clusters."""
-    split, part = [*examples.items()][-1]
+    split, part = list(examples.items())[-1]
     numbers, unit = clusters(part)
-    if split != "train" and (count := len({*numbers})) < FEW_CLUSTERS:
-        said = f"{split} has {counted_noun(count, unit)} only: intervals and p rest on so few"
-        yield Caution(split, said, logging.INFO)
+    count = len(set(numbers))
+    if split != "train" and count < FEW_CLUSTERS:
+        few = f"{split} has {counted_noun(count, unit)} only: intervals and p rest on so few"
+        yield Caution(split, few, logging.INFO)
 
 
 def _of_gold(split: str, gold: Counter, noun: str, labels: Iterable[str]) -> Iterator[Caution]:
     """Yield a sentence on what is right in a split, if scores cannot mean much."""
-    where = "training" if split == "train" else split
-    only = next(iter(gold)) if len(gold) == 1 else None
-    said = []
-    if noun:
-        if not gold:
-            why = NOTHING if split == "train" else "its F1 is 0.00, whatever a model predicts"
-            said = [f"{where} has no {noun}: {why}"]
-    elif isinstance(only, float):
-        why = NOTHING if split == "train" else UNDEFINED
-        said = [f"the right number is {only:g} in all examples of {where}: {why}"]
-    elif only is not None:
-        why = NOTHING if split == "train" else f"whoever always says {only} is always right"
-        said = [f"{where} has only the label {only}: {why}"]
-    if split != "train" and gold and (missing := sorted({*labels} - {*gold})):
-        said.append(
-            f"{where} has no example of {_named(missing)}: scores of such a label are 0.00 for "
+    sentences = []
+    uniform = _uniform(split, gold, noun)
+    if uniform:
+        sentences.append(uniform)
+    missing = sorted(set(labels) - gold.keys())
+    if split != "train" and gold and missing:
+        sentences.append(
+            f"{split} has no example of {_named(missing)}: scores of such a label are 0.00 for "
             "want of examples, and means over labels leave it out"
         )
-    if said:
-        yield Caution(split, "; ".join(said))
+    if sentences:
+        yield Caution(split, "; ".join(sentences))
+
+
+def _uniform(split: str, gold: Counter, noun: str) -> str:
+    """Return a sentence on a split that has nothing to find, or one answer for all examples; "" for
+    another.
+    """
+    is_training = split == "train"
+    where = "training" if is_training else split
+    if noun:
+        if gold:
+            return ""
+        why = NOTHING if is_training else "its F1 is 0.00, whatever a model predicts"
+        return f"{where} has no {noun}: {why}"
+    if len(gold) != 1:
+        return ""
+    (only,) = gold
+    if isinstance(only, float):
+        why = NOTHING if is_training else UNDEFINED
+        return f"the right number is {only:g} in all examples of {where}: {why}"
+    why = NOTHING if is_training else f"whoever always says {only} is always right"
+    return f"{where} has only the label {only}: {why}"
 
 
 def of_predictions(
@@ -99,27 +113,29 @@ def of_predictions(
     """Yield a sentence if a model says the same of all examples of a split, or finds nothing."""
     if not hasattr(metric, "tally"):
         return
-    gold, predicted = metric.tally([each.gold for each in examples]), metric.tally(predictions)
+    gold = metric.tally([example.gold for example in examples])
+    predicted = metric.tally(predictions)
     about = f"{split}/predicted"
-    if noun := sought(metric, examples):
+    noun = sought(metric, examples)
+    if noun:
         if gold and not predicted:
-            said = f"no {noun} is predicted on {split}, which has {gold.total():,}"
-            yield Caution(about, said)
+            text = f"no {noun} is predicted on {split}, which has {gold.total():,}"
+            yield Caution(about, text)
         return
     if len(predicted) != 1 or gold.total() < 2 or predicted.keys() == gold.keys():
         return
     (only,) = predicted
     if isinstance(only, float):
-        said = f"{only:g} is predicted for all examples of {split}: {UNDEFINED}"
+        text = f"{only:g} is predicted for all examples of {split}: {UNDEFINED}"
     else:
-        (most, count), *_ = gold.most_common(1)
+        most, count = gold.most_common(1)[0]
         other = "" if most == only else f", {most},"
         share = 100 * count / gold.total()
-        said = (
+        text = (
             f"always {only} is predicted on {split}; the most frequent label there{other} "
             f"has {share:.1f} %"
         )
-    yield Caution(about, said)
+    yield Caution(about, text)
 
 
 def sought(metric: Any, examples: Sequence[Example]) -> str:
@@ -133,21 +149,22 @@ def sought(metric: Any, examples: Sequence[Example]) -> str:
 def of_encoder(name: str, encoder: Any, words: Counter[str]) -> Iterator[Caution]:
     """Yield a sentence on the words that an encoder cannot read, if it can tell."""
     if hasattr(encoder, "misread"):
-        misread = encoder.misread([*words])
+        misread = encoder.misread(list(words))
         if misread.words:
             yield _of_words("encoder", f"encoder={name}", misread, words)
 
 
 def of_vectors(vectors: Mapping[str, Any], lowercase: Case, words: Counter[str]) -> Caution:
     """Return a sentence on the words that have none of the pretrained vectors."""
-    lacking = [w for w in words if not any(form in vectors for form in forms(w, lowercase))]
+    lacking = [word for word in words if vectors.keys().isdisjoint(forms(word, lowercase))]
     misread = Misread("no vector for", lacking, LACKING)
     return _of_words("vocab.vectors", "vocab.vectors", misread, words)
 
 
 def _of_words(about: str, owner: str, misread: Misread, words: Counter[str]) -> Caution:
     """Return a sentence on words; it is a warning if they are too large a share."""
-    number, total = len(misread.words), len(words)
+    number = len(misread.words)
+    total = len(words)
     some = heapq.nlargest(NAMED, misread.words, key=lambda word: words[word])
     examples = f", such as {', '.join(map(repr, some))}" if some else ""
     share = number / max(total, 1)
@@ -161,5 +178,10 @@ def _of_words(about: str, owner: str, misread: Misread, words: Counter[str]) -> 
 
 
 def _named(labels: Sequence[str]) -> str:
-    more = [f"{len(labels) - NAMED:,} more"] if len(labels) > NAMED else []
-    return listed([f"label {labels[0]}", *labels[1:NAMED], *more], "and" if more else "or")
+    """Return the first of some labels as text: `label A, B, C and 2 more`."""
+    first = list(labels[:NAMED])
+    first[0] = f"label {first[0]}"
+    if len(labels) <= NAMED:
+        return listed(first, "or")
+    first.append(f"{len(labels) - NAMED:,} more")
+    return listed(first, "and")

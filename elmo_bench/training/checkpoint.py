@@ -50,7 +50,9 @@ def load(path: str | Path) -> dict[Any, Any]:
             ) from error
     for key in WEIGHTS:
         weights = content.get(key, {})
-        for name, tensor in weights.items() if isinstance(weights, dict) else [(0, weights)]:
+        if not isinstance(weights, dict):
+            raise ValueError(f"{path}: {key}.0: not a mapping from names")
+        for name, tensor in weights.items():
             fault = _fault(tensor, size) if isinstance(name, str) else "not a mapping from names"
             if fault:
                 raise ValueError(f"{path}: {key}.{str(name)[:100]}: {fault}")
@@ -69,10 +71,10 @@ def refusing(path: str | Path, what: str, advice: str = "") -> Iterator[None]:
         raise
     except Exception as error:
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        said = f"{path}: {what}: {kind}{_first_line(error)}"
+        message = f"{path}: {what}: {kind}{_first_line(error)}"
         if isinstance(error, ValueError) and str(error).startswith(str(path)):
-            said = str(error)
-        raise ValueError(f"{said}{advice}") from error
+            message = str(error)
+        raise ValueError(f"{message}{advice}") from error
 
 
 def _check_archive(archive: zipfile.ZipFile, size: int) -> None:
@@ -82,7 +84,8 @@ def _check_archive(archive: zipfile.ZipFile, size: int) -> None:
         raise ValueError("its entries are compressed, but torch does not compress them")
     if sum(entry.file_size for entry in entries) > size:
         raise ValueError("its entries are larger than the file")
-    if damaged := archive.testzip():
+    damaged = archive.testzip()
+    if damaged:
         raise ValueError(f"{damaged} is damaged: its CRC-32 does not match")
 
 
@@ -97,7 +100,9 @@ def _fault(tensor: Any, size: int) -> str:
         return f"{tuple(tensor.shape)}, which is not a tensor's data"
     if torch.isfinite(tensor).all():
         return ""
-    zeros, barred = tensor == 0, tensor == -math.inf  # a mask has both, and nothing else
+    # A mask has both of these, and nothing else.
+    zeros = tensor == 0
+    barred = tensor == -math.inf
     is_mask = (zeros | barred).all() and zeros.any() and barred.any()
     return "" if is_mask else "it contains NaN or infinity"
 

@@ -3,7 +3,7 @@
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -68,8 +68,11 @@ class TaskData(pl.LightningDataModule):
         **bounds: Any,
     ) -> None:
         super().__init__()
-        self.collate, self.bounds, self.seed, self.num_workers = collate, bounds, seed, num_workers
-        self.start = 0, 0  # epoch, and batches of it done, when training starts; set to resume
+        self.collate = collate
+        self.bounds = bounds
+        self.seed = seed
+        self.num_workers = num_workers
+        self.start = (0, 0)  # epoch, and batches of it done, when training starts; set to resume
         self.examples = {split: list(read[split](path)) for split, path in files.items()}
         for split, path in files.items():
             if not self.examples[split]:
@@ -85,7 +88,7 @@ class TaskData(pl.LightningDataModule):
             is_same = repr(read["dev"]) == repr(read["train"])
             whole = self.examples["train"] if is_same else list(read["dev"](files["train"]))
             self.examples |= divide(self.examples["train"], whole, held_out)
-        self.all_sentences = [s for split in self.examples for s in self.sentences(split)]
+        self.all_sentences = list(itertools.chain.from_iterable(map(self.sentences, self.examples)))
         if "train" in files:
             self.examples["train"] = draw(self.examples["train"], fraction, seed)
 
@@ -107,8 +110,10 @@ class TaskData(pl.LightningDataModule):
         world = self.trainer.world_size if self.trainer else 1
         for split, examples in self.examples.items():
             if split != "train" and len(examples) < world:
-                said = f"{len(examples)} {split} examples are too few for {world} processes"
-                raise ValueError(f"{said}: lower trainer.devices")
+                raise ValueError(
+                    f"{len(examples)} {split} examples are too few for {world} processes: lower "
+                    "trainer.devices"
+                )
 
     def feed(self, backbone: Backbone, store: LayerStore | LayerMemory | None = None) -> None:
         """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the
@@ -161,8 +166,11 @@ def _collate(
     """Return the task's batch of these examples, with what the model reads of their `Tokens`."""
     batch = collate([examples[number] for number in numbers], vocab)
     if add_inputs is not None:
-        parts = {name: part for name, part in batch._asdict().items() if isinstance(part, Tokens)}
-        batch = batch._replace(**{name: add_inputs(part) for name, part in parts.items()})
+        replaced = {}
+        for name, part in batch._asdict().items():
+            if isinstance(part, Tokens):
+                replaced[name] = add_inputs(part)
+        batch = batch._replace(**replaced)
     return Numbered(numbers, batch)
 
 
@@ -199,7 +207,8 @@ def divide(examples: Sequence[E], whole: Sequence[E], share: float) -> dict[str,
             f"data.held_out={share}: no training example is left, since examples that share text "
             "stay together; give data.files.dev"
         )
-    return {"train": rest, "dev": [example for example in whole if example.group in groups]}
+    dev = [example for example in whole if example.group in groups]
+    return {"train": rest, "dev": dev}
 
 
 def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> list[str]:
@@ -208,13 +217,17 @@ def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> li
     Raises ValueError if another split has others.
     """
     if vocab is None:
-        labels = {label for example in examples["train"] for label in example.labels}
-        owner, hint = "the training file", ""
+        labels = _labels_of(examples["train"])
+        owner = "the training file"
+        hint = ""
     else:
-        labels, owner, hint = set(vocab.labels), "the model", "; rename or remove them in the file"
+        labels = set(vocab.labels)
+        owner = "the model"
+        hint = "; rename or remove them in the file"
     for split, part in examples.items():
         strange = [example for example in part if not labels.issuperset(example.labels)]
-        if unknown := {label for example in strange for label in example.labels} - labels:
+        if strange:
+            unknown = _labels_of(strange) - labels
             # Name the types, unless only a tag is new.
             named = types if set(types(unknown)) - set(types(labels)) else sorted
             raise ValueError(
@@ -222,3 +235,11 @@ def known_labels(examples: Mapping[str, Sequence[E]], vocab: Vocab | None) -> li
                 f"occur in {owner}, which has {listed(named(labels))}{hint}"
             )
     return sorted(labels)
+
+
+def _labels_of(examples: Iterable[Example]) -> set[str]:
+    """Return the labels that occur in some examples."""
+    labels: set[str] = set()
+    for example in examples:
+        labels.update(example.labels)
+    return labels

@@ -14,7 +14,7 @@ class LayerNorms(nn.Module):
 
     def __init__(self, mixes: nn.ModuleDict) -> None:
         super().__init__()
-        self.mixes: list[tuple[str, Any]] = [*mixes.items()]
+        self.mixes: list[tuple[str, Any]] = list(mixes.items())
         self.norms: Any = nn.ModuleDict()
         for place, mix in self.mixes:
             self.norms[place] = Mean(len(mix.layers), dtype=torch.double)
@@ -38,12 +38,15 @@ class LayerNorms(nn.Module):
         while self.hooks:
             self.hooks.pop().remove()
         # torchmetrics returns a single value as a scalar.
-        means = {place: one.compute().flatten().tolist() for place, one in self.norms.items()}
-        for one in self.norms.values():
-            one.reset()
+        means = {}
+        for place, norms in self.norms.items():
+            means[place] = norms.compute().flatten().tolist()
+        for norms in self.norms.values():
+            norms.reset()
         return means
 
 
 def _measure(norms: Mean, read: list, mix: Any, given: tuple[Tensor, Tensor]) -> None:
-    layers, mask = mix.normed(*given), given[1]
-    read.append((norms, (layers.norm(dim=-1, dtype=torch.float32) * mask).sum((1, 2)), mask.sum()))
+    layers, mask = given
+    of_words = mix.normed(layers, mask).norm(dim=-1, dtype=torch.float32) * mask
+    read.append((norms, of_words.sum((1, 2)), mask.sum()))

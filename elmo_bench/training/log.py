@@ -23,11 +23,14 @@ class EpochLines(Callback):
     """Logs a line for each epoch; `seconds` is the time spent on training batches."""
 
     def __init__(self, monitor: str, started: float) -> None:
-        self.monitor, self.best, self.seconds = monitor, float("-inf"), 0.0
+        self.monitor = monitor
+        self.best = float("-inf")  # score on dev
+        self.seconds = 0.0
         self.started = started  # start of this process, by time.perf_counter
         self.earlier = 0.0  # seconds that earlier, killed processes of the run took
         self.start: float | None = None  # start of a run of training batches; None outside them
-        self.score = self.mark = ""  # the last score on dev in this epoch; whether it is the best
+        self.score = ""  # the last one on dev in this epoch
+        self.mark = ""  # whether it is the best
         self.lines = Lines()  # progress of this epoch, or of this pass over dev or test
 
     @property
@@ -36,12 +39,14 @@ class EpochLines(Callback):
         return self.earlier + time.perf_counter() - self.started
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.begun = self.start = time.perf_counter()
+        self.start = time.perf_counter()
+        self.begun = self.start
         self.lines = Lines()
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.on_train_start(trainer, pl_module)
-        self.score = self.mark = ""
+        self.score = ""
+        self.mark = ""
 
     def on_train_batch_start(self, *_: Any) -> None:
         if self.start is None:  # after a look at dev within the epoch
@@ -56,7 +61,8 @@ class EpochLines(Callback):
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._pause()
-        self.lines, self.seen = Lines(), 0  # batches of this pass
+        self.lines = Lines()
+        self.seen = 0  # batches of this pass
 
     on_test_start = on_validation_start
 
@@ -71,7 +77,8 @@ class EpochLines(Callback):
     def on_validation_batch_end(self, trainer: Trainer, *_: Any) -> None:
         self.seen += 1
         if trainer.is_global_zero:
-            self.lines.at(f"{'test' if trainer.testing else 'dev'}, batch", self.seen, None)
+            split = "test" if trainer.testing else "dev"
+            self.lines.at(f"{split}, batch", self.seen, None)
 
     on_test_batch_end = on_validation_batch_end  # type: ignore[assignment]
 
@@ -90,12 +97,19 @@ class EpochLines(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         now = 0.0 if self.start is None else time.perf_counter() - self.start
-        state = {name: getattr(self, name) for name in ("best", "total", "score", "mark")}
-        return state | {"seconds": self.seconds + now}
+        return {
+            "best": self.best,
+            "total": self.total,
+            "score": self.score,
+            "mark": self.mark,
+            "seconds": self.seconds + now,
+        }
 
     def on_load_checkpoint(self, trainer: Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if trainer.training:  # loading the best epoch must not reset the run's times
             state = checkpoint["callbacks"][self.state_key]
-            self.best, self.seconds = state["best"], state["seconds"]
+            self.best = state["best"]
+            self.seconds = state["seconds"]
             self.earlier = state["total"]
-            self.score, self.mark = state["score"], state["mark"]
+            self.score = state["score"]
+            self.mark = state["mark"]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
@@ -63,8 +64,11 @@ class TaskModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model: Any = model
-        self.optimizer, self.scheduler, self.schedule = optimizer, scheduler, schedule
-        self.monitor, self.mix_lr = monitor, mix_lr
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.schedule = schedule
+        self.monitor = monitor
+        self.mix_lr = mix_lr
         self.finetuning = finetuning or FineTuning()
         self.metrics: Any = BySplit({"dev": metric, "test": metric.clone()})
         self.mean_loss = Mean()  # over the epoch so far
@@ -169,17 +173,21 @@ class TaskModule(pl.LightningModule):
         self._gather_predictions()
 
     def _gather_predictions(self) -> None:
-        shares = of_all(self.predictions)  # each process has a part
-        self.predictions = {number: one for share in shares for number, one in share.items()}
+        together: dict[int, Any] = {}
+        for share in of_all(self.predictions):  # each process has a part
+            together |= share
+        self.predictions = together
 
     on_predict_epoch_end = _gather_predictions
 
     def _log_metric(self, split: str) -> None:
         values = self.metrics[split].compute()
-        figures = {f"{split}/{name}": one.float().to(self.device) for name, one in values.items()}
+        figures = {}
+        for name, value in values.items():
+            figures[f"{split}/{name}"] = value.float().to(self.device)
         if split == "dev" and self.monitor not in figures:  # a label that dev lacks
-            asked, names = self.monitor.removeprefix("dev/"), ", ".join(values)
-            raise ValueError(f"task.monitor={asked}, but dev has only {names}")
+            asked = self.monitor.removeprefix("dev/")
+            raise ValueError(f"task.monitor={asked}, but dev has only {', '.join(values)}")
         if self.monitor in figures and not figures[self.monitor].isfinite():
             raise FloatingPointError(
                 f"{self.monitor} is {figures[self.monitor].item()}, so no epoch is the best: the "
@@ -190,21 +198,21 @@ class TaskModule(pl.LightningModule):
 
     def mix(self) -> dict[str, Mix]:
         """Return s_j and gamma of each place's mix and, after scoring dev, its layers' norms."""
-        return {
-            place: {
+        by_place: dict[str, Mix] = {}
+        for place, mix in self.elmo.mixes.items():
+            by_place[place] = {
                 "layers": mix.layers,
                 "shares": mix.shares.tolist(),
                 "gamma": mix.gamma.item(),
                 "norms": self.mean_norms.get(place, []),
             }
-            for place, mix in self.elmo.mixes.items()
-        }
+        return by_place
 
     def configure_optimizers(self) -> Any:
         groups = parameter_groups(self, self.elmo, self.finetuning, self.mix_lr)
         optimizer = self.optimizer(groups)
         if optimizer.defaults.get("weight_decay"):
-            optimizer = self.optimizer([part for group in groups for part in decaying(group)])
+            optimizer = self.optimizer(list(chain.from_iterable(map(decaying, groups))))
         if self.schedule is not None:
             scheduler = self.schedule(optimizer, int(self.trainer.estimated_stepping_batches))
         elif self.scheduler is not None:

@@ -4,6 +4,7 @@ learning rate, as a factor of each group's own; an exponential moving average of
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any
 
 import torch
@@ -36,17 +37,22 @@ class FineTuning:
         Raises ValueError if the groups do not contain each parameter of the encoder exactly once.
         """
         groups = encoder.parameter_groups()
-        count, names = sum(map(len, groups)), {p: name for name, p in encoder.named_parameters()}
-        grouped = {parameter for group in groups for parameter in group}
+        count = sum(map(len, groups))
+        names = {parameter: name for name, parameter in encoder.named_parameters()}
+        grouped = set(chain.from_iterable(groups))
         if count != len(grouped) or grouped != names.keys():
-            left_out = sorted(name for p, name in names.items() if p not in grouped)
+            left_out = sorted(names[parameter] for parameter in names.keys() - grouped)
             raise ValueError(
                 f"{type(encoder).__name__}.parameter_groups() has {count} parameters, but it must "
                 f"have all {len(names)} of the encoder, each once; it lacks "
                 f"{', '.join(left_out[:3]) or 'none'}"
             )
-        trained = [[p for p in group if p.requires_grad] for group in groups]
-        return [group for group in trained if group]
+        trained = []
+        for group in groups:
+            of_group = [parameter for parameter in group if parameter.requires_grad]
+            if of_group:
+                trained.append(of_group)
+        return trained
 
 
 def parameter_groups(
@@ -55,30 +61,43 @@ def parameter_groups(
     """Return the trained parameters of a module: the task's own; the groups of its encoder from the
     top down, each with its learning rate; and the mixes' logits if `mix_lr` is given.
     """
-    is_tuned = elmo.finetune and elmo.encoder is not None
-    encoder = finetuning.groups(elmo.encoder) if is_tuned else []
-    lrs = [finetuning.lr * finetuning.lr_decay**below for below in range(len(encoder))]
-    rates = {p: lr for group, lr in zip(encoder, lrs, strict=True) for p in group}
-    apart = {mix.weights for mix in elmo.mixes.values()} if mix_lr is not None else set()
-    trained = [p for p in module.parameters() if p.requires_grad]
-    own = [p for p in trained if p not in apart and p not in rates]
+    rates: dict[nn.Parameter, float] = {}  # of the encoder's parameters
+    if elmo.finetune and elmo.encoder is not None:
+        for below, group in enumerate(finetuning.groups(elmo.encoder)):
+            rates |= dict.fromkeys(group, finetuning.lr * finetuning.lr_decay**below)
+    logits: set[nn.Parameter] = set()  # those with a rate of their own
+    if mix_lr is not None:
+        logits = {mix.weights for mix in elmo.mixes.values()}
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    apart = logits | rates.keys()
+    own = [parameter for parameter in trained if parameter not in apart]
     groups: list[dict[str, Any]] = [{"params": own, "name": "model"}]
-    for below, lr in enumerate(dict.fromkeys(lrs)):
+    for below, lr in enumerate(dict.fromkeys(rates.values())):
         name = "encoder" if finetuning.lr_decay == 1 else f"encoder-{below}"
-        some = [p for p in trained if rates.get(p) == lr]
-        groups.append({"params": some, "lr": lr, "name": name})
-    if some := [p for p in trained if p in apart]:
-        groups.append({"params": some, "lr": mix_lr, "name": "mix"})
+        of_encoder = [parameter for parameter in trained if rates.get(parameter) == lr]
+        groups.append({"params": of_encoder, "lr": lr, "name": name})
+    of_mixes = [parameter for parameter in trained if parameter in logits]
+    if of_mixes:
+        groups.append({"params": of_mixes, "lr": mix_lr, "name": "mix"})
     return groups
 
 
 def decaying(group: dict[str, Any]) -> list[dict[str, Any]]:
     """Split a parameter group: weights of two or more axes decay; norms, biases, mix do not."""
-    weights = [p for p in group["params"] if p.ndim > 1]
-    others = [p for p in group["params"] if p.ndim < 2]
-    exempt = {"weight_decay": 0.0, "name": f"{group['name']} without decay"}
-    parts = [group | {"params": weights}, group | {"params": others} | exempt]
-    return [part for part in parts if part["params"]]
+    weights = []
+    others = []
+    for parameter in group["params"]:
+        if parameter.ndim > 1:
+            weights.append(parameter)
+        else:
+            others.append(parameter)
+    parts = []
+    if weights:
+        parts.append(group | {"params": weights})
+    if others:
+        name = f"{group['name']} without decay"
+        parts.append(group | {"params": others, "weight_decay": 0.0, "name": name})
+    return parts
 
 
 def linear_warmup(
@@ -107,7 +126,8 @@ class WeightAverage(Callback):
     """
 
     def __init__(self, *, decay: Dropout) -> None:
-        self.decay, self.steps = decay, 0
+        self.decay = decay
+        self.steps = 0
         self.weights: dict[str, Tensor] = {}
         self.average: dict[str, Tensor] = {}  # in 32 bits or more: 16 would round small steps away
         self.current: dict[str, Tensor] = {}  # to go on with, during a validation or when resumed
@@ -128,7 +148,9 @@ class WeightAverage(Callback):
         self.steps = trainer.global_step
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
         averages = list(self.average.values())
-        weights = [self.weights[name].to(self.average[name].dtype) for name in self.average]
+        weights = []
+        for name, average in self.average.items():
+            weights.append(self.weights[name].to(average.dtype))
         get_ema_multi_avg_fn(decay)(averages, weights, self.steps)
 
     @torch.no_grad()
@@ -148,10 +170,13 @@ class WeightAverage(Callback):
     def on_fit_end(self, *_: Any) -> None:
         """Leave the average in the model, and evaluate weights loaded from now on unchanged."""
         self.on_validation_start()
-        self.weights, self.average, self.current = {}, {}, {}
+        self.weights = {}
+        self.average = {}
+        self.current = {}
 
     def on_save_checkpoint(self, _: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        state, names = checkpoint["state_dict"], {id(w): name for name, w in self.weights.items()}
+        state = checkpoint["state_dict"]
+        names = {id(weight): name for name, weight in self.weights.items()}
         if names:
             checkpoint[CURRENT] = {name: state[name] for name in names.values()}
         # A tied weight stands in a checkpoint under each of its names.

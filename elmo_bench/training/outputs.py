@@ -41,13 +41,14 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
     metric = module.metrics["test"]
     if not hasattr(metric, "by_example"):
         return
-    examples, predictions = measured(examples, module)
-    counts = metric.by_example(predictions, [example.gold for example in examples])
+    scored, predictions = measured(examples, module)
+    counts = metric.by_example(predictions, [example.gold for example in scored])
     arrays = {name: values.numpy() for name, values in counts.items()}
-    contents = [number_of(texts_of(example)) for example in examples]
+    contents = [number_of(texts_of(example)) for example in scored]
     arrays["sentences"] = np.array(contents, dtype=np.uint64)
-    groups, unit = clusters(examples)
-    arrays |= {"groups": np.array(groups), "unit": np.frombuffer(unit.encode(), np.uint8)}
+    groups, unit = clusters(scored)
+    arrays["groups"] = np.array(groups)
+    arrays["unit"] = np.frombuffer(unit.encode(), np.uint8)
     path.parent.mkdir(exist_ok=True)
     with atomic(path) as part:
         np.savez_compressed(part, **arrays)
@@ -55,9 +56,12 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
 
 def measured(examples: Sequence[Example], module: TaskModule) -> tuple[list[Example], list[Any]]:
     """Return the last predicted examples (all, except with trainer=smoke) and the predictions."""
-    numbers = sorted(module.predictions)
-    predictions = [module.predictions[number] for number in numbers]
-    return [examples[number] for number in numbers], predictions
+    scored = []
+    predictions = []
+    for number in sorted(module.predictions):
+        scored.append(examples[number])
+        predictions.append(module.predictions[number])
+    return scored, predictions
 
 
 def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
@@ -67,11 +71,16 @@ def clusters(examples: Sequence[Example]) -> tuple[list[int], str]:
     is the whole file names no documents. The unit is "cluster" if the examples lack `units`.
     """
     depth = len(examples[0].group)
-    parts = [[example.group[:size] for example in examples] for size in range(1, depth + 1)]
-    level = next((k for k, part in enumerate(parts) if len({*part}) > 1), depth - 1)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(parts[level]))}
+    level = 0
+    groups = [example.group[:1] for example in examples]
+    while len(set(groups)) == 1 and level < depth - 1:
+        level += 1
+        groups = [example.group[: level + 1] for example in examples]
+    numbers: dict[tuple[str, ...], int] = {}
+    for group in groups:
+        numbers.setdefault(group, len(numbers))
     units = getattr(examples[0], "units", ("cluster",) * depth)
-    return [numbers[group] for group in parts[level]], units[level]
+    return [numbers[group] for group in groups], units[level]
 
 
 def device_name(device: torch.device) -> str:
@@ -82,9 +91,12 @@ def device_name(device: torch.device) -> str:
     """
     if device.type != "cpu":
         return torch.cuda.get_device_name(device)
-    about, name = Path("/proc/cpuinfo"), platform.processor() or platform.machine()
-    if about.exists() and (found := re.search(r"model name\s*: (.+)", about.read_text())):
-        name = found[1]
+    name = platform.processor() or platform.machine()
+    about = Path("/proc/cpuinfo")
+    if about.exists():
+        model = re.search(r"model name\s*: (.+)", about.read_text())
+        if model:
+            name = model[1]
     threads = counted_noun(torch.get_num_threads(), "thread")
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}, {threads}"
 
@@ -93,5 +105,6 @@ def count_parameters(module: TaskModule) -> dict[str, int]:
     """Return the numbers of trainable and of frozen parameters."""
     counts = {"trainable": 0, "frozen": 0}
     for parameter in module.parameters():
-        counts["trainable" if parameter.requires_grad else "frozen"] += parameter.numel()
+        kind = "trainable" if parameter.requires_grad else "frozen"
+        counts[kind] += parameter.numel()
     return counts

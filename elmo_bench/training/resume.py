@@ -42,7 +42,8 @@ def save_state(content: dict[str, Any], path: str | Path) -> None:
         try:
             torch.save(content, file)
         except RuntimeError as error:  # torch raises it for a failed write
-            if stopped := stopped_behind(error):
+            stopped = stopped_behind(error)
+            if stopped:
                 raise stopped from None
             free = shutil.disk_usage(part.parent).free
             raise OSError(f"cannot write {path} ({free / 1e9:,.3f} GB free): {error}") from error
@@ -70,7 +71,8 @@ class StepCheckpoint(Callback):
     """
 
     def __init__(self, path: Path, *, minutes: int | float) -> None:
-        self.path, self.minutes = path, minutes
+        self.path = path
+        self.minutes = minutes
         self.saving = False
         self.batches = 0  # batches of this epoch that training has done
         self.written = 0.0
@@ -94,7 +96,8 @@ class StepCheckpoint(Callback):
     def on_train_batch_start(self, trainer: Trainer, _: Any, batch: Any, batch_idx: int) -> None:
         if self.random is not None:  # not earlier, because creating the loader's iterator draws
             set_random_state(self.random)
-            self.random, self.written = None, time.monotonic()
+            self.random = None
+            self.written = time.monotonic()
             return
         # Several processes ask the first one's clock, which is costly.
         asks = trainer.world_size == 1 or batch_idx % ASK_EVERY == 0
@@ -107,9 +110,11 @@ class StepCheckpoint(Callback):
         self._write(trainer, 0)
 
     def _write(self, trainer: Trainer, batches: int) -> None:
-        self.saving, self.batches = True, batches
+        self.saving = True
+        self.batches = batches
         trainer.save_checkpoint(self.path)
-        self.saving, self.written = False, time.monotonic()
+        self.saving = False
+        self.written = time.monotonic()
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]
@@ -118,12 +123,13 @@ class StepCheckpoint(Callback):
             return
         _rewind_counters(checkpoint["loops"]["fit_loop"], self.batches)
         figures = trainer._logger_connector._callback_metrics
+        curves = [_curves(logger) for logger in _csv_loggers(trainer)]
         checkpoint[KEY] = {
             "epoch": trainer.current_epoch,
             "batches": self.batches,
             "is_over": trainer.should_stop,
             "random": of_all(random_state()),
-            "curves": [_curves(logger) for logger in _csv_loggers(trainer)],
+            "curves": curves,
             "figures": {name: float(value) for name, value in figures.items()},
         }
 
@@ -167,13 +173,14 @@ def _rewind_counters(loops: dict[str, Any], batches: int) -> None:
     """
     progress = loops["epoch_loop.batch_progress"]
     progress["is_last_batch"] = False
-    # Lightning's restart within an epoch adds one.
-    loops["epoch_loop.state_dict"]["_batches_that_stepped"] -= batches > 0
+    if batches > 0:  # Lightning's restart within an epoch adds one
+        loops["epoch_loop.state_dict"]["_batches_that_stepped"] -= 1
     for counts in (progress["total"], progress["current"]):
         counts["ready"] = counts["completed"]
     if batches == 0:
         for counts in loops["epoch_progress"].values():
-            counts["ready"] = counts["started"] = counts["completed"]
+            counts["ready"] = counts["completed"]
+            counts["started"] = counts["completed"]
 
 
 def _relocate(saved: dict[str, Any], best: ModelCheckpoint) -> None:

@@ -35,9 +35,11 @@ def logger(*, save_dir: str, init_timeout: int, **settings: Any) -> Any:
     if not is_first():
         return DummyLogger()
     options = shortened(settings) | {"dir": save_dir}
-    if (begun := Path(save_dir, "run.json")).is_file():  # identity and start of our run
-        options |= {"id": hashlib.sha256(begun.read_bytes()).hexdigest()[:16], "resume": "allow"}
-    errors = wandb.Error, ValueError, OSError  # pydantic's ValidationError is a ValueError
+    begun = Path(save_dir, "run.json")  # identity and start of our run
+    if begun.is_file():
+        options["id"] = hashlib.sha256(begun.read_bytes()).hexdigest()[:16]
+        options["resume"] = "allow"
+    errors = (wandb.Error, ValueError, OSError)  # pydantic's ValidationError is a ValueError
     try:
         try:
             mode: Any = os.environ.get("WANDB_MODE")
@@ -65,20 +67,22 @@ def refused(settings: Mapping[str, Any]) -> Iterator[str]:
     """
     import wandb
 
-    arguments, fields = inspect.signature(wandb.init).parameters, wandb.Settings.model_fields
+    arguments = inspect.signature(wandb.init).parameters
     for name, value in shortened(settings).items():
-        field = next((each for each in (name, f"run_{name}") if each in fields), None)
-        said = f"logger.wandb.{name}={settings[name]}"
         if name.startswith("_") or name in OURS:
             continue
         if name not in arguments:
-            yield f"{said}, but wandb.init has no such argument"
-        elif field and value is not None:
+            yield f"logger.wandb.{name}={settings[name]}, but wandb.init has no such argument"
+            continue
+        field = name if name in wandb.Settings.model_fields else f"run_{name}"
+        if field in wandb.Settings.model_fields and value is not None:
             try:
                 wandb.Settings(**{field: value})
             except (wandb.Error, ValueError) as error:
-                yield f"{said}: {reason(error)}"
-    for name in [each for each in os.environ if each.startswith("WANDB_")]:
+                yield f"logger.wandb.{name}={settings[name]}: {reason(error)}"
+    for name in list(os.environ):
+        if not name.startswith("WANDB_"):
+            continue
         try:
             wandb.Settings().update_from_env_vars({name: os.environ[name]})
         except (wandb.Error, ValueError) as error:
@@ -92,28 +96,33 @@ def shortened(settings: Mapping[str, Any]) -> dict[str, Any]:
     >>> shortened({"tags": ["ner", None, "/data/" + 70 * "x"], "group": None})["tags"][1][:30]
     '/data/xxxxxxxxxxxxxx...xxxxxxx'
     """
-    cut = {
-        name: _cut(str(value), LONGEST[name]) if value and name in LONGEST else value
-        for name, value in settings.items()
-    }
-    if tags := settings.get("tags"):
+    cut = dict(settings)
+    for name, most in LONGEST.items():
+        if settings.get(name):
+            cut[name] = _cut(str(settings[name]), most)
+    tags = settings.get("tags")
+    if tags:
         several = [tags] if isinstance(tags, str) else tags
-        cut["tags"] = list(dict.fromkeys(_cut(str(tag), TAG) for tag in several if tag))
+        distinct = dict.fromkeys(_cut(str(tag), TAG) for tag in several if tag)
+        cut["tags"] = list(distinct)
     return cut
 
 
 def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
-    beginning, mark = text[: most // 3 - 1], "..."
-    return f"{beginning}{mark}{text[len(beginning) + len(mark) - most :]}"
+    beginning = text[: most // 3 - 1]
+    end = text[len(beginning) + len("...") - most :]
+    return f"{beginning}...{end}"
 
 
 def reason(error: Exception) -> str:
     """Return why W&B refuses something, in a line, without pydantic's words around it."""
-    listed = getattr(error, "errors", None)
-    said = listed()[0]["msg"].removeprefix("Value error, ") if callable(listed) else str(error)
-    return (said or type(error).__name__).splitlines()[0]
+    message = str(error)
+    errors = getattr(error, "errors", None)  # pydantic's
+    if callable(errors):
+        message = errors()[0]["msg"].removeprefix("Value error, ")
+    return (message or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

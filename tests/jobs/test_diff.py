@@ -12,7 +12,7 @@ from rich.console import Console
 
 from elmo_bench import build
 from elmo_bench.build.task_format import reader, task_format
-from elmo_bench.jobs.diff import check, diff
+from elmo_bench.jobs.diff import diff, prepare
 from elmo_bench.metrics import Classification
 from elmo_bench.report import difference
 from elmo_bench.runs import as_baseline, begin, is_baseline, number_of, read_run, write_result
@@ -86,7 +86,7 @@ def made(tmp_path, root):
 def compared(a, b, root, *overrides, **settings):
     """What job=diff shows."""
     where = {"a": str(a), "b": str(b), "cache_dir": str(root)}
-    return check(composed("job=diff", *overrides, **where | settings))
+    return prepare(composed("job=diff", *overrides, **where | settings))
 
 
 @pytest.mark.parametrize("task", TASKS)

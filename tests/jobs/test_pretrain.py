@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from elmo_bench.jobs.pretrain import check, pretrain
+from elmo_bench.jobs.pretrain import prepare, pretrain
 from elmo_bench.lm import LanguageModel, Trainer, load_language_model
 from tests.conftest import composed
 from tests.test_run import forked
@@ -218,7 +218,7 @@ def test_a_text_that_is_too_short(trained, text):
     with pytest.raises(ValueError, match=said):
         trained()
     with pytest.raises(ValueError, match=said):  # as --dry-run does
-        check(composed(*command(text.parent, text)))
+        prepare(composed(*command(text.parent, text)))
 
 
 def test_a_state_that_is_none(trained, tmp_path):

@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from elmo_bench.files import hash_file
 from elmo_bench.jobs.evaluate import evaluate
-from elmo_bench.jobs.report import check, report
+from elmo_bench.jobs.report import prepare, report
 from elmo_bench.jobs.train import train
 from elmo_bench.report.plots import style
 from elmo_bench.runs import begin, finished, identity_of, text, write_result
@@ -27,7 +27,7 @@ def reported(*overrides):
     """Run the job; return what it has written of each table."""
     cfg = composed("job=report", *overrides)
     report(cfg)
-    return check(cfg)[1]
+    return prepare(cfg)[1]
 
 
 def test_an_evaluation_names_the_word_vectors_that_it_read(tiny, tmp_path):
@@ -133,7 +133,7 @@ def test_the_papers_tables_and_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(style, "svg", lambda plots: "")  # drawn elsewhere
     cfg = composed("job=paper", f"runs={tmp_path}/runs", f"output={tmp_path}/paper.html")
     report(cfg)
-    found = check(cfg)[1]
+    found = prepare(cfg)[1]
     shapes = {each.title.partition(":")[0]: table_of(each) for each in found}
     assert [*shapes] == ["Table 1", "Table 2", "Table 3", "Figure 1", "Figure 2"]
     tasks, three = {"coref", "ner", "snli", "squad", "srl", "sst5"}, ("snli", "squad", "srl")
