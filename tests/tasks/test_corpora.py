@@ -66,7 +66,7 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     form.write(examples, answers, predicted)
     assert form.read_predictions(predicted, examples) == answers
     # Gold need not be read twice.
-    monkeypatch.setattr(build, "reader", lambda cfg, split: lambda path: examples)
+    monkeypatch.setattr("elmo_bench.jobs.score.reader", lambda cfg, split: lambda path: examples)
     figures = score(cfg)
     assert figures[cfg.task.monitor] == 1
     # The part of SNLI lacks a label, whose scores are 0 for want of examples.
