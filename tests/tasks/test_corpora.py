@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-from elmo_bench import build
 from elmo_bench.build.task_format import reader, task_format
 from elmo_bench.jobs.score import score
 from elmo_bench.settings import inputs
