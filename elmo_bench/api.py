@@ -128,15 +128,19 @@ def predict(
     if not records:
         return []
     with tempfile.TemporaryDirectory() as folder:
-        given, labelled = Path(folder, "input.jsonl"), Path(folder, "output.jsonl")
+        given = Path(folder, "input.jsonl")
+        labelled = Path(folder, "output.jsonl")
         write_text(given, "".join(f"{json.dumps(one)}\n" for one in records))
-        files = {"checkpoint": checkpoint, "input": given, "output": labelled}
-        chosen = [f"{key}={quoted(path)}" for key, path in files.items()]
-        with _command(["job=predict", *chosen, *settings]) as cfg, _model_job(cfg):
+        command = ["job=predict", f"checkpoint={quoted(checkpoint)}"]
+        command += [f"input={quoted(given)}", f"output={quoted(labelled)}"]
+        command += settings
+        with _command(command) as cfg, _model_job(cfg):
             job(cfg)
         with labelled.open(encoding="utf-8") as file:  # str.splitlines would split words at U+2028
             answers = [json.loads(line) for line in file]
-    return [{key: value for key, value in one.items() if key != "line"} for one in answers]
+    for answer in answers:
+        answer.pop("line", None)
+    return answers
 
 
 def read_runs(runs: Paths = "outputs") -> list[dict[str, Any]]:
@@ -190,7 +194,8 @@ def compare(runs: Paths = "outputs", **settings: Any) -> Tables:
 
         compare("outputs", rows="task", columns="encoder", baseline="none")
     """
-    if unknown := settings.keys() - {*SETTINGS, "tables"}:
+    unknown = settings.keys() - set(SETTINGS) - {"tables"}
+    if unknown:
         raise ValueError(
             f"{min(unknown)}: no such setting; there are {', '.join(SETTINGS)}, tables"
         )
@@ -208,7 +213,7 @@ def _command(settings: Sequence[str], job: str = "") -> Iterator[DictConfig]:
     before = {kind: instances.pop(kind) for kind in GLOBALS if kind in instances}
     try:
         with hydra.initialize_config_dir(str(CONF), **OF_VERSION):
-            whole = hydra.compose("config", [*settings], return_hydra_config=True)
+            whole = hydra.compose("config", list(settings), return_hydra_config=True)
         check(whole)
         if job and whole.job.name != job:
             raise ValueError(
@@ -220,7 +225,8 @@ def _command(settings: Sequence[str], job: str = "") -> Iterator[DictConfig]:
                 "does; in Python, write a loop"
             )
         expand_home(whole)
-        if folder := earlier_run(whole):
+        folder = earlier_run(whole)
+        if folder:
             whole.hydra.run.dir = str(folder)
         with as_run(whole) as cfg:
             yield cfg

@@ -30,10 +30,12 @@ class Check(Callback):
             if config.dry_run:
                 from elmo_bench.build import dry_run  # imports torch
 
-                lines = [*dry_run.lines([config]), "The settings are valid; nothing was run."]
+                lines = list(dry_run.lines([config]))
+                lines.append("The settings are valid; nothing was run.")
                 sys.stdout.write("\n".join(lines) + "\n")
                 sys.exit()
-            if folder := earlier_run(config):
+            folder = earlier_run(config)
+            if folder:
                 sys.stdout.write(f"resume=true: this run is in {folder}\n")
                 config.hydra.run.dir = str(folder)
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
@@ -63,5 +65,5 @@ def ending(cfg: DictConfig) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = f"{error}{no_cache(error, cfg)}" if isinstance(error, MENDABLE) else ""
-        sys.exit(said or f"{type(error).__name__}: {error}")
+        message = f"{error}{no_cache(error, cfg)}" if isinstance(error, MENDABLE) else ""
+        sys.exit(message or f"{type(error).__name__}: {error}")

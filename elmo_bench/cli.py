@@ -4,6 +4,7 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -30,30 +31,41 @@ def main() -> None:
 
     from elmo_bench.settings import advice, hydra_private, targets
 
-    jobs = [argument[4:] for argument in arguments if argument.startswith("job=")]
-    if {"--help", "-h"} & {*arguments}:
-        lines = [advice.help_of_job(jobs[-1]) if jobs else help_text()]
-        if jobs and jobs[-1] == "train":
-            from elmo_bench.settings import help as of_settings
-
-            lines += of_settings.of_options(arguments)
-        sys.stdout.write("\n".join(lines) + "\n")
-    elif wrong := advice.before(arguments):
+    if "--help" in arguments or "-h" in arguments:
+        sys.stdout.write("\n".join(_help(arguments)) + "\n")
+        return
+    wrong = advice.before(arguments)
+    if wrong:
         sys.exit("\n".join(wrong))
-    else:
-        advice.explain_errors()
-        for option in (each for each in LOOKS if each in arguments):
+    advice.explain_errors()
+    for option, dry_run in LOOKS.items():
+        if option in arguments:
             sys.argv.remove(option)
-            os.environ["ELMO_BENCH_DRY_RUN"] = LOOKS[option]
-        sys.argv[1:] = advice.as_sweep(sys.argv[1:])
-        how = {**hydra_private.OF_VERSION, **targets.OF_LOGGING}
-        while True:
-            try:
-                hydra.main(config_path=str(CONF), config_name="config", **how)(run)()
-            except advice.SetAsideError as error:
-                sys.argv[1:] = error.arguments
-            else:
-                break
+            os.environ["ELMO_BENCH_DRY_RUN"] = dry_run
+    sys.argv[1:] = advice.as_sweep(sys.argv[1:])
+    of_hydra = hydra_private.OF_VERSION | targets.OF_LOGGING
+    while True:
+        try:
+            hydra.main(config_path=str(CONF), config_name="config", **of_hydra)(run)()
+        except advice.SetAsideError as error:
+            sys.argv[1:] = error.arguments
+        else:
+            break
+
+
+def _help(arguments: Sequence[str]) -> list[str]:
+    """Return the lines of `--help`: of a job, if the command names one, or of all."""
+    from elmo_bench.settings import advice
+
+    jobs = [each.removeprefix("job=") for each in arguments if each.startswith("job=")]
+    if not jobs:
+        return [help_text()]
+    lines = [advice.help_of_job(jobs[-1])]
+    if jobs[-1] == "train":
+        from elmo_bench.settings import help as of_settings
+
+        lines += of_settings.of_options(arguments)
+    return lines
 
 
 def run(cfg: Any) -> object:
@@ -80,7 +92,8 @@ def run(cfg: Any) -> object:
             return job(cfg)
     except Exception as error:
         if is_out_of_memory(error):
-            error = MemoryError(f"too little memory: {str(error).partition(chr(10))[0]}")
+            first_line = str(error).partition("\n")[0]
+            error = MemoryError(f"too little memory: {first_line}")
         if not isinstance(error, MENDABLE):
             raise
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.RUN:
@@ -112,7 +125,8 @@ def help_text() -> str:
     from omegaconf import OmegaConf
 
     lines = ""
-    for group in sorted({path.parent.relative_to(CONF) for path in CONF.glob("*/**/*.yaml")}):
+    groups = {path.parent.relative_to(CONF) for path in CONF.glob("*/**/*.yaml")}
+    for group in sorted(groups):
         if group.parts[0] != "hydra":
             options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
             lines += f"{group.as_posix()}: {', '.join(options)}\n"

@@ -66,25 +66,38 @@ def corpus(
     fails leaves nothing in `data_dir`.
 
     """
-    folder, paths = Path(data_dir).expanduser(), {}
+    folder = Path(data_dir).expanduser()
+    paths: dict[str, Path] = {}
     for split, file in files.items():
         path = Path(file).expanduser()
         tried = [path, folder / path] if split in given else [folder / path, path]
-        packed = (Path(f"{place}{end}") for place in tried for end in ("", ".gz"))
-        present = next(filter(Path.is_file, packed), None)
+        present = _plain_or_packed(tried)
         if present is None and downloads and file in downloads:
             present = _download(folder / path, origin, **downloads[file])
         if present is None:
-            if folders := [place for place in tried if place.is_dir()]:
-                said = f"data.files.{split}={folders[0]} is a folder, but it must be a file"
-                raise FileNotFoundError(f"{said}: give one of its files")
+            for place in tried:
+                if place.is_dir():
+                    raise FileNotFoundError(
+                        f"data.files.{split}={place} is a folder, but it must be a file: give one "
+                        "of its files"
+                    )
             relative = "Paths are relative to the working directory or to data_dir"
+            names = " or ".join(map(str, dict.fromkeys(tried)))
             raise FileNotFoundError(
-                f"data.files.{split}: no file {' or '.join(map(str, dict.fromkeys(tried)))} "
-                f"(data_dir={folder}). {relative if split in given else origin}"
+                f"data.files.{split}: no file {names} (data_dir={folder}). "
+                f"{relative if split in given else origin}"
             )
         paths[split] = present
     return paths
+
+
+def _plain_or_packed(paths: Sequence[Path]) -> Path | None:
+    """Return the first of these files that exists, as it is or with .gz."""
+    for path in paths:
+        for candidate in (path, Path(f"{path}.gz")):
+            if candidate.is_file():
+                return candidate
+    return None
 
 
 def _download(
@@ -146,7 +159,8 @@ def _retrieve(url: str, path: Path, sha256: str | None, key: str) -> None:
         try:
             with atomic(path) as part:
                 HTTPDownloader(progressbar=True)(url, str(part), None)
-                if (digest := hash_file(part)) != (sha256 or digest):
+                digest = hash_file(part)
+                if sha256 and digest != sha256:
                     raise ValueError(f"{url}: the download has sha256 {digest}, not {sha256}")
         except OSError as error:  # also of requests
             raise FileNotFoundError(

@@ -88,9 +88,11 @@ def find_files(folder: str | Path, pattern: str) -> list[Path]:
     Those that `atomic` has not finished are no files yet. Linked folders are searched, each once;
     a folder that cannot be read is named in the log.
     """
-    files, seen = list[Path](), set[str]()
+    files = list[Path]()
+    seen = set[str]()
     for inside, folders, names in os.walk(folder, onerror=_log_unread, followlinks=True):
-        if (real := os.path.realpath(inside)) in seen:  # a link, perhaps to a folder above it
+        real = os.path.realpath(inside)
+        if real in seen:  # a link, perhaps to a folder above it
             folders.clear()
             continue
         seen.add(real)
@@ -135,9 +137,13 @@ def remove_unheld(folder: Path) -> bool:
 
 def size_of(path: Path) -> int:
     """Return the bytes of a file, or of all files below a folder; others may be deleting some."""
-    below = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    files = [path]
+    if path.is_dir():
+        files = []
+        for folder, _, names in os.walk(path):
+            files += [Path(folder, name) for name in names]
     size = 0
-    for file in below if path.is_dir() else [path]:
+    for file in files:
         with suppress(OSError):
             size += file.stat().st_size
     return size
@@ -229,18 +235,24 @@ def check_output(
     """Raise ValueError if `output` is one of the inputs (paths by key) under any name, or a file
     that `is_own` does not recognise; FileNotFoundError if its folder does not exist.
     """
-    path, shown, other = Path(output), f"{key}={output}", "choose another name"
+    path = Path(output)
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{shown}: no such folder; make it first")
+        raise FileNotFoundError(f"{key}={output}: no such folder; make it first")
     if path.is_dir():
-        raise ValueError(f"{shown} is a folder: give a file name")
+        raise ValueError(f"{key}={output} is a folder: give a file name")
     if not path.exists():
         return
     for name, given in inputs.items():
         if given and Path(given).exists() and path.samefile(given):
-            raise ValueError(f"{shown} is also {name}={given}, which would be overwritten: {other}")
+            raise ValueError(
+                f"{key}={output} is also {name}={given}, which would be overwritten: choose "
+                "another name"
+            )
     if path.stat().st_size and not is_own(path):
-        raise ValueError(f"{shown} exists and was not written by this job: delete it, or {other}")
+        raise ValueError(
+            f"{key}={output} exists and was not written by this job: delete it, or choose another "
+            "name"
+        )
 
 
 def begins(pattern: str) -> Callable[[Path], bool]:

@@ -21,7 +21,8 @@ import numpy as np
 JSON_BYTES = 1 << 24  # maximum of a JSON file, unless its reader allows more
 LINE_BYTES = 1 << 24  # maximum of a line of text
 # Text compresses to a fifth, a regular corpus to a fiftieth, zeros to a thousandth.
-PACKED_RATIO, PACKED_FREE = 200, 1 << 21  # any archive may unpack to PACKED_FREE bytes
+PACKED_RATIO = 200
+PACKED_FREE = 1 << 21  # bytes to which any archive may unpack
 ARRAYS = 1 << 28  # bytes of arrays in an archive; counts, mostly zeros, compress better than text
 BUFFER = 1 << 17
 BOM = b"\xef\xbb\xbf"
@@ -48,21 +49,24 @@ def read_json(path: str | Path, *, max_bytes: int = JSON_BYTES) -> dict[str, Any
     the file and, where there is one, the line, if it exceeds `max_bytes`, is empty, is a damaged
     .gz, has no object or is not JSON in UTF-8 (see `parse_json`).
     """
-    content, max_bytes = bytearray(), min(max_bytes, unpacked_limit(path))
+    limit = min(max_bytes, unpacked_limit(path))
+    content = bytearray()
     with opened(path) as file:
-        while len(content) <= max_bytes and (piece := file.read(BUFFER)):
+        while len(content) <= limit and (piece := file.read(BUFFER)):
             content += piece
-    if len(content) > max_bytes:
-        raise ValueError(f"{path}: more than {max_bytes:,} bytes, the limit for such a file")
+    if len(content) > limit:
+        raise ValueError(f"{path}: more than {limit:,} bytes, the limit for such a file")
     content = content.removeprefix(BOM)
     if not content.strip():
         raise ValueError(f"{path}: the file is empty")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line, byte = 1 + content.count(b"\n", 0, error.start), content[error.start]
-        wrong = f"byte {byte:#04x} is not UTF-8 text: {NOT_UTF8}"
-        raise ValueError(f"{path}:{line}: {wrong}") from error
+        line = 1 + content.count(b"\n", 0, error.start)
+        byte = content[error.start]
+        raise ValueError(
+            f"{path}:{line}: byte {byte:#04x} is not UTF-8 text: {NOT_UTF8}"
+        ) from error
     value = parse_json(text, f"{path}")
     if not isinstance(value, dict):
         raise ValueError(f"{path}: {text[:50]!r}, but this file must contain a JSON object")
@@ -81,8 +85,9 @@ def parse_json(text: str, source: str) -> Any:
         return json.loads(text, object_pairs_hook=_object, **kinds)
     except json.JSONDecodeError as error:
         line = f":{error.lineno}" if "\n" in text else ""
-        wrong = f"not JSON, from character {error.colno}: {error.msg}"
-        raise ValueError(f"{source}{line}: {wrong}") from error
+        raise ValueError(
+            f"{source}{line}: not JSON, from character {error.colno}: {error.msg}"
+        ) from error
     except RecursionError as error:
         raise ValueError(f"{source}: lists and objects are nested too deep") from error
     except ValueError as error:
@@ -99,7 +104,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _number(digits: str) -> int | float:
     value: int | float = float(digits)
-    if is_integer := digits.removeprefix("-").isdigit() and math.isfinite(value):
+    is_integer = digits.removeprefix("-").isdigit() and math.isfinite(value)
+    if is_integer:
         value = int(digits)
     if not math.isfinite(value) or (is_integer and not -(2**63) <= value < 2**63):
         raise ValueError(
@@ -147,13 +153,16 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
                 unpacked = sum(member.file_size for member in archive.infolist())
                 if unpacked > max(ARRAYS, PACKED_RATIO * size):
                     raise ValueError(f"{size:,} bytes that expand to {unpacked:,}")
-                if wrong := archive.testzip():
-                    raise ValueError(f"{wrong} has another checksum")
+                damaged = archive.testzip()
+                if damaged:
+                    raise ValueError(f"{damaged} has another checksum")
             arrays = dict(np.lib.npyio.NpzFile(file, allow_pickle=False))
-            if others := [name for name in arrays if arrays[name].dtype.kind not in "biuf"]:
-                raise ValueError(f"{others[0]} is of {arrays[others[0]].dtype}")
+            for name, array in arrays.items():
+                if array.dtype.kind not in "biuf":
+                    raise ValueError(f"{name} is of {array.dtype}")
         except Exception as error:  # zipfile and numpy raise many types
             why = error or type(error).__name__
-            said = f"{path}: not an .npz file of numeric arrays, or damaged: {why}"
-            raise ValueError(said) from error
+            raise ValueError(
+                f"{path}: not an .npz file of numeric arrays, or damaged: {why}"
+            ) from error
     return arrays

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from errno import EACCES, EPERM, EROFS
+from itertools import chain
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
@@ -53,22 +54,33 @@ def before(arguments: Sequence[str]) -> list[str]:
     """Return advice for arguments without a key, groups that are null, and unknown options."""
     for each in arguments:
         if "\r" in each:
-            said = f"{plain(each)} has a carriage return: a script with Windows line ends"
-            return [f"{said}; mend it with sed -i 's/\\r$//' SCRIPT"]
+            return [
+                f"{plain(each)} has a carriage return: a script with Windows line ends; "
+                "mend it with sed -i 's/\\r$//' SCRIPT"
+            ]
     wrong = [f"{each} has no key: write KEY{each}" for each in arguments if each.startswith("=")]
     for each in arguments:
         group, _, chosen = each.lstrip("+").partition("=")
         if "null" in chosen.split(",") and group and (CONF / group).is_dir():
             wrong.append(f"{each}: in place of null, a group without an option has []: {group}=[]")
-    options = [*get_args_parser()._option_string_actions, "--dry-run", "--download-only"]
-    near = [each for each in options if each != "--run"]  # which nobody needs
-    given = {each: each.partition("=")[0] for each in arguments if each.startswith("--")}
-    return wrong + [
-        f"{argument}: there is no such option; settings are KEY=VALUE, without dashes"
-        f"{_or_rather(name, near) if not _is_key(name[2:]) else f': {name[2:]}=VALUE'}"
-        for argument, name in given.items()
-        if not any(option.startswith(name) for option in options)
-    ]
+    wrong.extend(_unknown_dashed(arguments))
+    return wrong
+
+
+def _unknown_dashed(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield advice for each argument with two dashes that is no option of a command."""
+    options = list(get_args_parser()._option_string_actions)
+    options += ["--dry-run", "--download-only"]
+    likely = [option for option in options if option != "--run"]  # which nobody needs
+    for argument in dict.fromkeys(arguments):
+        name = argument.partition("=")[0]
+        if not argument.startswith("--") or any(option.startswith(name) for option in options):
+            continue
+        key = name.removeprefix("--")
+        advice = f": {key}=VALUE" if _is_key(key) else _or_rather(name, likely)
+        yield (
+            f"{argument}: there is no such option; settings are KEY=VALUE, without dashes{advice}"
+        )
 
 
 def _is_key(name: str) -> bool:
@@ -88,24 +100,35 @@ def unknown_option(group: str, name: str, options: Collection[str]) -> str:
     """Return advice for an option that a group does not have; it may mean one in a subfolder, or,
     in place of an encoder, a folder or a name on the hub.
     """
-    if group == "encoder" and (advice := _own_encoder(name)):
+    advice = _own_encoder(name) if group == "encoder" else ""
+    if advice:
         return advice
-    files = [path.relative_to(CONF / group) for path in (CONF / group).glob("*/*.yaml")]
-    near = _or_rather(name, [*options, *(f"{each.with_suffix('')}" for each in files)], f"{group}=")
+    names = list(options)
+    for path in (CONF / group).glob("*/*.yaml"):
+        names.append(str(path.relative_to(CONF / group).with_suffix("")))
+    near = _or_rather(name, names, f"{group}=")
     return f"{group}={name}, but it must be {listed(sorted(options), 'or')}{near}"
 
 
 def _own_encoder(name: str) -> str:
     """Return how to give what is a folder, a file, or may be a name on the hub, as an encoder."""
     path = Path(name).expanduser()
-    said = f"encoder={name} is no option of conf/encoder"
     if path.is_file():
-        return f"{said}; vectors of a file are encoder=static encoder.vectors={name}"
-    if path.is_dir() and [*path.glob("*options.json")]:
-        return f"{said}; a folder with a biLM is encoder=files encoder.dir={name}"
+        return (
+            f"encoder={name} is no option of conf/encoder; vectors of a file are "
+            f"encoder=static encoder.vectors={name}"
+        )
+    if path.is_dir() and any(path.glob("*options.json")):
+        return (
+            f"encoder={name} is no option of conf/encoder; a folder with a biLM is "
+            f"encoder=files encoder.dir={name}"
+        )
     if path.is_dir() or "-" in name or "/" in name:
         what = "a folder with a model" if path.is_dir() else "a model of the hub"
-        return f"{said}; {what} is encoder=transformer encoder.model={name}"
+        return (
+            f"encoder={name} is no option of conf/encoder; {what} is "
+            f"encoder=transformer encoder.model={name}"
+        )
     return ""
 
 
@@ -116,14 +139,18 @@ def help_of_job(name: str) -> str:
         return unknown_option("job", name, files)
     own = files[name]
     about = [line[2:] for line in own.splitlines() if line.startswith("# ") and "@" not in line]
-    settings, end = _settings(own), ["All other settings: python run.py job=train --help"]
+    settings = _settings(own)
+    end = ["All other settings: python run.py job=train --help"]
     if name == "train":
-        settings, end = _settings((CONF / "config.yaml").read_text(encoding="utf-8")), []
-    for parent in files.keys() & {*re.findall(r"^  - (\w+)$", own, re.M)}:
-        settings = _settings(files[parent]) | settings
+        settings = _settings((CONF / "config.yaml").read_text(encoding="utf-8"))
+        end = []
+    for parent in re.findall(r"^  - (\w+)$", own, re.M):  # of the defaults list
+        if parent in files:
+            settings = _settings(files[parent]) | settings
     if "???" in str(settings):
         end.insert(0, "??? stands for a value that must be given.")
-    text = "\n".join([f"job={name}", *about, "", *settings.values(), "", *end]).rstrip()
+    parts = [[f"job={name}"], about, [""], settings.values(), [""], end]
+    text = "\n".join(chain.from_iterable(parts)).rstrip()
     return text.replace("python run.py", shlex.join(COMMAND))
 
 
@@ -132,10 +159,13 @@ def _settings(text: str) -> dict[str, str]:
     lines: dict[str, str] = {}
     key = ""
     for line in text.splitlines():
-        if entry := ENTRY.match(line):
+        entry = ENTRY.match(line)
+        if entry:
             is_hidden = entry[1] in ("hydra", "job", "defaults") and line.endswith(":")
-            key = "" if is_hidden or not (" #" in line or line.endswith(":")) else entry[0]
-            if indent := entry.start(1):
+            has_comment = " #" in line or line.endswith(":")
+            key = entry[0] if has_comment and not is_hidden else ""
+            indent = entry.start(1)
+            if indent:
                 option, _, comment = line[indent:].partition("#")
                 line = f"{option.rstrip():<27} #{comment}"
         elif line.startswith("#"):
@@ -161,7 +191,9 @@ def as_sweep(arguments: Sequence[str]) -> list[str]:
     is_sweep = len(others) < len(arguments)
     if (has_sweep or "job=card" in others) and not (is_query or has_mode):
         is_sweep = True
-    return ["-m", *others] if is_sweep else others
+    if is_sweep:
+        others.insert(0, "-m")
+    return others
 
 
 class SetAsideError(Exception):
@@ -187,14 +219,18 @@ def set_aside(arguments: Sequence[str], key: str) -> list[str]:
     >>> set_aside(["-m", "encoder=none,files", "encoder.dir=a b", "seed=1"], "encoder.dir")
     ['-m', 'encoder=none,files', "++hydra.sweeper.params={encoder.dir:'a b'}", 'seed=1']
     """
-    if not ({"-m", "--multirun"} & {*arguments}):
+    if "-m" not in arguments and "--multirun" not in arguments:
         return []
     moved = [each for each in arguments if each.partition("=")[0] == key and "=" in each]
     if not moved:
         return []
     value = QuotedString(moved[-1].partition("=")[2], Quote.single).with_quotes()
     own = f"++hydra.sweeper.params={{{key}:{value}}}"
-    return [own if each == moved[-1] else each for each in arguments if each not in moved[:-1]]
+    rewritten = list[str]()
+    for each in arguments:
+        if each not in moved[:-1]:
+            rewritten.append(own if each == moved[-1] else each)
+    return rewritten
 
 
 def explain_errors() -> None:
@@ -208,7 +244,8 @@ def _reported(work: Any) -> Any:
     try:
         return work()
     except MENDABLE as error:
-        if rewritten := set_aside(sys.argv[1:], refused_key(error)):
+        rewritten = set_aside(sys.argv[1:], refused_key(error))
+        if rewritten:
             raise SetAsideError(rewritten) from error
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
@@ -217,31 +254,60 @@ def _reported(work: Any) -> Any:
 
 def message(error: Exception, arguments: Sequence[str]) -> str:
     """Return what a person is told of an error of Hydra's, or of the system, for a command."""
-    said = str(error).strip() or type(error).__name__  # Python's MemoryError says nothing
     if isinstance(error, OverrideParseException):
         return _of_grammar(error.override, arguments)
-    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
-        where = f"{mark.name}:{mark.line + 1}: column {mark.column + 1}"
-        if "\\t" in str(error.problem):
-            return f"{where}: a tab, but YAML takes no tabs: indent with spaces"
-        return f"{where}: {error.problem or error.context}"
-    if several := SEVERAL.search(said):
-        key, _, value = several[1].partition("=")
-        said = f"{several[1]} has several values: add -m, which runs one after the other"
-        is_list_of_values = several[2] is not None and not (CONF / key).is_dir()
-        return f"{said}; a single list is {key}=[{value}]" if is_list_of_values else said
-    if refused := refused_key(error):
-        given = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
-        lines = [unknown_key(refused, given.get(refused) or "VALUE", _keys(arguments, refused))]
-        rest = [each for each in arguments if key_of(each) != refused]
-        return "\n".join([*lines, *_others(rest)])
-    if absent := NO_OPTION.search(said):
-        path = absent[1]
-        keys = [each.lstrip("+~").partition("=")[0] for each in arguments]
-        group = next((key for key in keys if path.startswith(f"{key}/")), path.rpartition("/")[0])
-        return unknown_option(group, path[len(group) + 1 :], absent[2].split())
-    said = said.partition("\nConfig search path")[0]
-    return said.removeprefix("In 'config': ").strip()
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        if mark:
+            return _of_yaml(error, mark)
+    text = str(error).strip() or type(error).__name__  # Python's MemoryError says nothing
+    several = SEVERAL.search(text)
+    if several:
+        return _of_several_values(several[1], is_plain_list=several[2] is not None)
+    refused = refused_key(error)
+    if refused:
+        return _of_refused(refused, arguments)
+    absent = NO_OPTION.search(text)
+    if absent:
+        return _of_absent(absent[1], absent[2].split(), arguments)
+    text = text.partition("\nConfig search path")[0]
+    return text.removeprefix("In 'config': ").strip()
+
+
+def _of_yaml(error: MarkedYAMLError, mark: Any) -> str:
+    """Return where a YAML of a user cannot be read, and why."""
+    where = f"{mark.name}:{mark.line + 1}: column {mark.column + 1}"
+    if "\\t" in str(error.problem):
+        return f"{where}: a tab, but YAML takes no tabs: indent with spaces"
+    return f"{where}: {error.problem or error.context}"
+
+
+def _of_several_values(setting: str, *, is_plain_list: bool) -> str:
+    """Return advice for KEY=a,b, or KEY=choice(a,b) and the like, in a command of one run."""
+    key, _, value = setting.partition("=")
+    message = f"{setting} has several values: add -m, which runs one after the other"
+    if is_plain_list and not (CONF / key).is_dir():
+        message += f"; a single list is {key}=[{value}]"
+    return message
+
+
+def _of_refused(key: str, arguments: Sequence[str]) -> str:
+    """Return advice for a setting that the chosen options do not have, and what else is wrong."""
+    values = dict(each.lstrip("+~").split("=", 1) for each in arguments if "=" in each)
+    lines = [unknown_key(key, values.get(key) or "VALUE", _keys(arguments, key))]
+    lines += _others([each for each in arguments if key_of(each) != key])
+    return "\n".join(lines)
+
+
+def _of_absent(path: str, options: Collection[str], arguments: Sequence[str]) -> str:
+    """Return advice for GROUP/NAME, an option that its group does not have."""
+    group = path.rpartition("/")[0]
+    for each in arguments:
+        key = each.lstrip("+~").partition("=")[0]
+        if path.startswith(f"{key}/"):
+            group = key
+            break
+    return unknown_option(group, path.removeprefix(f"{group}/"), options)
 
 
 def _others(arguments: Sequence[str]) -> list[str]:
@@ -261,25 +327,40 @@ def _of_grammar(override: str, arguments: Sequence[str] = ()) -> str:
     """Return advice for an argument that Hydra's grammar does not have."""
     key, is_setting, value = override.partition("=")
     if is_setting and override.endswith(",") and override in arguments:
-        parts = list[str]()
-        for each in arguments[arguments.index(override) :]:
-            parts.append(each)
-            if not each.endswith(","):
-                break
-        if len(parts) > 1:
-            said = f"{' '.join(parts)} has a space after the comma, where the shell parts it"
-            return f"{said}: write {shlex.quote(''.join(parts))}"
+        words = _until_no_comma(arguments[arguments.index(override) :])
+        if len(words) > 1:
+            return (
+                f"{' '.join(words)} has a space after the comma, where the shell parts it: "
+                f"write {shlex.quote(''.join(words))}"
+            )
     if not is_setting:
-        groups = sorted(path.parent.name for path in CONF.glob("*/*.yaml") if path.stem == override)
-        options = [f"{group}={override}" for group in groups if group != "tune"]
-        return f"{override} has no value: write {listed(options or [f'{override}=VALUE'], 'or')}"
-    quotes = ('"', "'") if "'" not in value else ("'", '"')
-    quoted = f"{quotes[1]}{key}={quotes[0]}{value}{quotes[0]}{quotes[1]}"
+        settings = list[str]()
+        for path in sorted(CONF.glob("*/*.yaml")):
+            group = path.parent.name
+            if path.stem == override and group != "tune":
+                settings.append(f"{group}={override}")
+        return f"{override} has no value: write {listed(settings or [f'{override}=VALUE'], 'or')}"
+    inner = '"' if "'" not in value else "'"
+    outer = "'" if inner == '"' else '"'
     return (
         f"{override} cannot be read: a list is [a,b], a mapping {{a:1,b:2}}, and a value with "
         "characters such as ~ ( ; é stands in quotation marks, which the shell must leave: "
-        f"{quoted}"
+        f"{outer}{key}={inner}{value}{inner}{outer}"
     )
+
+
+def _until_no_comma(arguments: Sequence[str]) -> list[str]:
+    """Return the first arguments, up to one that does not end in a comma.
+
+    >>> _until_no_comma(["seed=1,", "2,", "3", "task=ner"])
+    ['seed=1,', '2,', '3']
+    """
+    words = list[str]()
+    for each in arguments:
+        words.append(each)
+        if not each.endswith(","):
+            break
+    return words
 
 
 def no_cache(error: Exception, cfg: Any) -> str:
@@ -287,10 +368,10 @@ def no_cache(error: Exception, cfg: Any) -> str:
     if not isinstance(error, OSError) or error.errno not in (EACCES, EPERM, EROFS):
         return ""
     cache = Path(cfg.cache_dir).expanduser().absolute()
-    there = next(each for each in (cache, *cache.parents) if each.exists())
+    nearest_there = next(each for each in (cache, *cache.parents) if each.exists())
     refused = Path(str(error.filename or "/")).absolute()
     is_of_cache = refused in (cache, *cache.parents[:-1]) or cache in refused.parents
-    if os.access(there, os.W_OK) and not is_of_cache:
+    if os.access(nearest_there, os.W_OK) and not is_of_cache:
         return ""
     return (
         f"; nothing can be written to cache_dir={cache}: set cache_dir=FOLDER, or for all commands "
@@ -298,47 +379,59 @@ def no_cache(error: Exception, cfg: Any) -> str:
     )
 
 
-def unknown_key(key: str, value: str, known: Collection[str]) -> str:
-    """Return advice for a key that is none of those known, and maybe one of a job or an option."""
-    known = [each for each in known if each != key]
+def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
+    """Return advice for a key that is none of these, and maybe one of a job or an option."""
+    others = [each for each in keys if each != key]
     if "." not in key:
-        known += [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
-    is_nested = any(each.endswith(f".{key}") for each in known)
-    if not is_nested and (places := [*_places(key)]):
-        return f"{key} is a setting of {' or '.join(places[:3])}: add that to the command"
-    near = nearest(key, known)
+        others += [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
+    is_nested = any(each.endswith(f".{key}") for each in others)
+    owners = [] if is_nested else list(_owners(key))
+    if owners:
+        return f"{key} is a setting of {' or '.join(owners[:3])}: add that to the command"
+    near = nearest(key, others)
     advice = f"did you mean {near}={value}?" if near else "job=train --help describes all settings"
     return f"there is no setting {key}; {advice}"
 
 
-def _places(key: str) -> Iterator[str]:
-    """Yield the jobs and options that have a key; first the options that leave its value open."""
+def _owners(key: str) -> Iterator[str]:
+    """Yield the jobs and options that have a key; of options, if any, those that leave its value
+    open.
+    """
     from .schema import JOBS, keys  # slow to import
 
     for job, section in JOBS.items():
-        if any(below(each, (key,)) or below(key, (each,)) for each in keys(section) - keys()):
+        of_job = keys(section) - keys()
+        if any(below(each, (key,)) or below(key, (each,)) for each in of_job):
             yield f"job={job}"
     group, _, rest = key.partition(".")
     values: dict[str, Any] = {}
-    for path in sorted({*(CONF / group).glob("*.yaml")} - {CONF / group / "none.yaml"}):
+    for path in sorted((CONF / group).glob("*.yaml")):
+        if path.stem == "none":
+            continue
         node: Any = OmegaConf.to_container(OmegaConf.load(path))
-        values |= {f"{group}={path.stem}": each for name, each in leaves(node) if name == rest}
-    yield from ([name for name, each in values.items() if each in (None, "???")] or values)
+        for name, value in leaves(node):
+            if name == rest:
+                values[f"{group}={path.stem}"] = value
+    still_open = [option for option, value in values.items() if value in (None, "???")]
+    yield from still_open or values
 
 
 def _keys(arguments: Sequence[str], refused: str) -> list[str]:
     """Return the keys of the config with a command's groups, but for those of a sweep, which Hydra
     leaves out in MULTIRUN.
     """
-    groups = {each: each.lstrip("+~").partition("=")[0] for each in arguments}
-    chosen = [each for each, key in groups.items() if key != refused and (CONF / key).is_dir()]
+    chosen = list[str]()
+    for each in dict.fromkeys(arguments):
+        key = each.lstrip("+~").partition("=")[0]
+        if key != refused and (CONF / key).is_dir():
+            chosen.append(each)
     loader = GlobalHydra.instance().config_loader()
     config = loader.load_configuration("config", chosen, RunMode.MULTIRUN)
     settings: Any = OmegaConf.to_container(config)
-    return [key for key, _ in leaves(settings)]
+    return list(dict(leaves(settings)))
 
 
-def nearest(key: str, known: Collection[str]) -> str | None:
+def nearest(key: str, keys: Collection[str]) -> str | None:
     """Return the setting that someone who writes `key` means; None if none is near.
 
     >>> nearest("batch_size", ["adapt.batch_size", "fit.batch_size", "seed"])
@@ -346,25 +439,37 @@ def nearest(key: str, known: Collection[str]) -> str | None:
     >>> nearest("task.dropuot", ["seed", "elmo.dropout"])
     'elmo.dropout'
     """
-    of_hydra = key.startswith("hydra.")
-    known = [each for each in known if each.startswith("hydra.") == of_hydra]
-    known = [each for each in known if "._" not in each and not each.startswith("tune.")]
-    by_name: dict[str, list[str]] = {}
-    for each in known:
-        by_name.setdefault(each.rpartition(".")[2], []).append(each)
-
+    is_of_hydra = key.startswith("hydra.")
     own, _, name = key.rpartition(".")
+    candidates = list[str]()
+    siblings = list[str]()  # names of the settings of the same section
+    by_name: dict[str, list[str]] = {}
+    for each in keys:
+        is_hidden = "._" in each or each.startswith("tune.")
+        if each.startswith("hydra.") != is_of_hydra or is_hidden:
+            continue
+        candidates.append(each)
+        section, _, last = each.rpartition(".")
+        by_name.setdefault(last, []).append(each)
+        if own and section == own:
+            siblings.append(last)
 
     def rank(other: str) -> tuple[bool, bool, int]:
         section = other.rpartition(".")[0]
-        place = ORDER.index(section) if section in ORDER else len(ORDER)
-        return section != own, not ("." in key and other.endswith(f".{key}")), place
+        order = ORDER.index(section) if section in ORDER else len(ORDER)
+        has_whole_key = "." in key and other.endswith(f".{key}")
+        return section != own, not has_whole_key, order
 
-    siblings = [each.rpartition(".")[2] for each in known if own and each.rpartition(".")[0] == own]
-    if beside := difflib.get_close_matches(name, siblings, n=1, cutoff=0.75):
-        return f"{own}.{beside[0]}"
-    name = name if name in by_name else ELSEWHERE.get(name, name)
-    if near := difflib.get_close_matches(name, by_name, n=1, cutoff=0.75):
-        same = by_name[near[0]] + by_name.get(ELSEWHERE.get(near[0], ""), [])
+    sibling = _closest(name, siblings)
+    if sibling:
+        return f"{own}.{sibling}"
+    same_name = _closest(name if name in by_name else ELSEWHERE.get(name, name), by_name)
+    if same_name:
+        same = by_name[same_name] + by_name.get(ELSEWHERE.get(same_name, ""), [])
         return min(same, key=rank)
-    return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)
+    return _closest(key, candidates)
+
+
+def _closest(word: str, words: Collection[str]) -> str | None:
+    matches = difflib.get_close_matches(word, words, n=1, cutoff=0.75)
+    return matches[0] if matches else None

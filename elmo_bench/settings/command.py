@@ -43,7 +43,8 @@ def quoted(value: str | Path) -> str:
 @contextmanager
 def as_run(config: DictConfig) -> Iterator[DictConfig]:
     """The config as a job gets it; within, Hydra takes it for the one that runs."""
-    hydra, cfg = HydraConfig.instance(), config.copy()
+    hydra = HydraConfig.instance()
+    cfg = config.copy()
     before = hydra.cfg
     with open_dict(cfg), read_write(cfg.hydra):
         cfg.hydra.runtime.output_dir = str(Path(cfg.hydra.run.dir).absolute())

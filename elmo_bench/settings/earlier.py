@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
     """Return the folder, among these by identity, of the run that a config would repeat."""
     # The digest of the settings is cheap, and says of most commands that no run is the same.
-    settings = {identity_of(cfg, {}, number).partition("-")[0] for number in _possible_layers(cfg)}
-    if settings.isdisjoint(identity.partition("-")[0] for identity in run_folders):
+    digests = {_digest(identity_of(cfg, {}, number)) for number in _possible_layers(cfg)}
+    if not any(_digest(identity) in digests for identity in run_folders):
         return None
     try:
         paths = files(cfg)
@@ -38,11 +38,16 @@ def same_run(cfg: DictConfig, run_folders: Mapping[str, Path]) -> Path | None:
     return run_folders.get(identity)
 
 
+def _digest(identity: str) -> str:
+    """Return the part of an identity that is of the settings alone, and not of the files."""
+    return identity.partition("-")[0]
+
+
 def _possible_layers(cfg: DictConfig) -> Iterator[int | None]:
     """Yield the numbers of the encoder's layers by which `elmo.mix` may have two names."""
     yield from (None, 1)
     mix = OmegaConf.select(cfg, "elmo.mix")  # a job of one's own may have none
-    layers = [*mix] if isinstance(mix, ListConfig) else [mix]
+    layers = list(mix) if isinstance(mix, ListConfig) else [mix]
     if all(isinstance(layer, int) for layer in layers):
         yield max(layers) + 1
 
@@ -62,7 +67,8 @@ def earlier_run(cfg: DictConfig) -> Path | None:
 
 def finished_figures(cfg: DictConfig) -> dict[str, float] | None:
     """Return the metrics of a finished run of this identity in `run_dir`, and log where it is."""
-    if (folder := same_run(cfg, finished([Path(cfg.run_dir)]))) is None:
+    folder = same_run(cfg, finished([Path(cfg.run_dir)]))
+    if folder is None:
         return None
     log.info("already finished: %s", folder / "result.json")
     return read_run(folder / "result.json").metrics

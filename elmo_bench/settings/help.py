@@ -22,7 +22,8 @@ KEY = re.compile(r"( *)([\w.-]+): *(.*)")
 # What describes an option, or is for other options to refer to.
 HIDDEN = {"downloads", "origin", "note", "tasks", "read", "published", "data", "suffix"}
 HIDDEN |= {"title", "monitor_title", "by_gold", "gold", "gold_without", "elmo", "optimizer"}
-WIDTH, INDENT = 100, 36
+WIDTH = 100
+INDENT = 36
 
 
 def of_options(arguments: Sequence[str]) -> list[str]:
@@ -30,14 +31,18 @@ def of_options(arguments: Sequence[str]) -> list[str]:
     its settings with their values and comments. Of several options, each has one.
     """
     given = dict(each.split("=", 1) for each in arguments if "=" in each)
-    chosen = {group: value for group, value in given.items() if (CONF / group).is_dir()}
-    chosen.pop("job", None)
-    whole = {group: value.split(",") for group, value in chosen.items() if value[:1] != "["}
-    single = {group: values[-1] for group, values in whole.items()}
-    sections = dict[str, list[str]]()
-    several = [single | {group: value} for group in GROUPS for value in whole.get(group, ())[:-1]]
+    values: dict[str, list[str]] = {}  # the chosen options of each group
+    for group, value in given.items():
+        if group != "job" and (CONF / group).is_dir() and not value.startswith("["):
+            values[group] = value.split(",")
+    last = {group: options[-1] for group, options in values.items()}
+    commands = list[dict[str, str]]()  # one for each option but the last; then the last of all
+    for group in GROUPS:
+        commands += [last | {group: option} for option in values.get(group, ())[:-1]]
+    commands.append(last)
     folders = _folders(arguments)
-    for options in (*several, single):
+    sections = dict[str, list[str]]()
+    for options in commands:
         try:
             config = _composed(options, folders)
         except CompactHydraException as error:
@@ -48,23 +53,32 @@ def of_options(arguments: Sequence[str]) -> list[str]:
             title = f"{group}={choices.get(group)}"
             if isinstance(content.get(group), dict) and title not in sections:
                 comments = _comments(group, str(choices[group]), folders)
-                sections[title] = [*_section(group, content[group], comments)]
-    order = sorted(sections, key=lambda title: GROUPS.index(title.partition("=")[0]))
-    return [line for title in order if sections[title] for line in ("", title, *sections[title])]
+                sections[title] = list(_section(group, content[group], comments))
+    lines = list[str]()
+    for title in sorted(sections, key=lambda title: GROUPS.index(title.partition("=")[0])):
+        if sections[title]:
+            lines += ["", title]
+            lines += sections[title]
+    return lines
 
 
 def _folders(arguments: Sequence[str]) -> list[Path]:
     """Return the folders of options: ours, and those of --config-dir."""
     text = " ".join(arguments)
-    return [CONF, *map(Path, re.findall(r"(?:--config-dir|-cd)[ =](\S+)", text))]
+    folders = [CONF]
+    for folder in re.findall(r"(?:--config-dir|-cd)[ =](\S+)", text):
+        folders.append(Path(folder))
+    return folders
 
 
 def _composed(options: dict[str, str], folders: Sequence[Path]) -> Any:
-    own = [f"file://{folder.absolute()}" for folder in folders[1:]]
-    path = [f"hydra.searchpath=[{','.join(own)}]"] if own else []
+    """Return the config of a command with these options of groups."""
+    settings = [f"{group}={option}" for group, option in options.items()]
+    if len(folders) > 1:
+        addresses = ",".join(f"file://{folder.absolute()}" for folder in folders[1:])
+        settings.append(f"hydra.searchpath=[{addresses}]")
     with initialize_config_dir(str(CONF), **OF_VERSION):
-        given = [f"{group}={value}" for group, value in options.items()]
-        return compose("config", [*given, *path], return_hydra_config=True)
+        return compose("config", settings, return_hydra_config=True)
 
 
 def _section(group: str, node: dict[str, Any], comments: dict[str, str]) -> Iterator[str]:
@@ -88,13 +102,13 @@ def _section(group: str, node: dict[str, Any], comments: dict[str, str]) -> Iter
             setting = ""
         lines = textwrap.wrap(comment, WIDTH - INDENT - 2, break_on_hyphens=False)
         yield f"{setting:<{INDENT}}# {lines[0]}"
-        yield from (f"{'':<{INDENT}}# {line}" for line in lines[1:])
+        for line in lines[1:]:
+            yield f"{'':<{INDENT}}# {line}"
 
 
 def _comments(group: str, option: str, folders: Sequence[Path]) -> dict[str, str]:
     """Return the comments of an option's file and of those that its defaults list names, by key."""
-    paths = [folder / group / f"{option}.yaml" for folder in folders]
-    path = next(filter(Path.is_file, paths), None)
+    path = _file(group, option, folders)
     if path is None:
         return {}
     text = path.read_text(encoding="utf-8")
@@ -108,21 +122,32 @@ def _comments(group: str, option: str, folders: Sequence[Path]) -> dict[str, str
     return comments | _of_lines(text.splitlines(), prefix)
 
 
+def _file(group: str, option: str, folders: Sequence[Path]) -> Path | None:
+    """Return the file of an option; None if it is in none of the folders."""
+    for folder in folders:
+        path = folder / group / f"{option}.yaml"
+        if path.is_file():
+            return path
+    return None
+
+
 def _of_lines(lines: Sequence[str], prefix: str) -> dict[str, str]:
     """Return the comment to the right of each key, with the lines below that continue it."""
     above: list[tuple[int, str]] = []  # indent and name of the keys that the line is below
-    comments, key = dict[str, str](), ""
+    comments = dict[str, str]()
+    key = ""
     for line in lines:
-        if entry := KEY.match(line):
-            indent, name, rest = len(entry[1]), entry[2], entry[3]
+        entry = KEY.match(line)
+        if entry:
+            spaces, name, rest = entry.groups()
+            indent = len(spaces)
             above = [each for each in above if each[0] < indent]
             above.append((indent, name))
             key = prefix + ".".join(name for _, name in above)
-            _, mark, comment = rest.rpartition(" # ") if " # " in rest else ("", "", "")
             if rest.startswith("# "):
-                mark, comment = "#", rest[2:]
-            if mark:
-                comments[key] = comment.strip()
+                comments[key] = rest[2:].strip()
+            elif " # " in rest:
+                comments[key] = rest.rpartition(" # ")[2].strip()
         elif key in comments and line.strip().startswith("# ") and line.startswith(" "):
             comments[key] += f" {line.strip()[2:]}"
         else:

@@ -49,7 +49,8 @@ def files(cfg: DictConfig) -> dict[str, Path]:
     paths |= _numbered("vocab.vectors", vector_files(cfg))
     if not is_baseline(cfg):
         paths |= encoder_files(cfg)
-        if cfg.elmo.adapt and (weights := paths.get("encoder.weights")):
+        weights = paths.get("encoder.weights")
+        if cfg.elmo.adapt and weights:
             paths["encoder.softmax"] = weights.with_name("softmax.safetensors")
             if paths["encoder.softmax"].is_file():  # whose rows these words name
                 paths["encoder.vocabulary"] = weights.with_name("vocabulary.txt")
@@ -64,26 +65,42 @@ def by_split(files: Mapping[str, Path]) -> dict[str, Path]:
 def encoder_files(cfg: DictConfig) -> dict[str, Path]:
     """Return the files of an encoder; missing files are downloaded."""
     is_pretrained = cfg.encoder.get("pretrained", True)
-    chosen = [key for key in ENCODER_FILES if key != "weights" or is_pretrained]
-    named = {f"encoder.{key}": made(cfg.encoder.get(key)) for key in chosen}
-    # Of a user's encoder they may be something else.
-    paths: dict[str, Any] = {k: v for k, v in named.items() if isinstance(v, str | Path)}
-    if isinstance(vectors := paths.get("encoder.vectors"), str):
+    paths: dict[str, Any] = {}
+    for key in ENCODER_FILES:
+        if key == "weights" and not is_pretrained:
+            continue
+        setting = made(cfg.encoder.get(key))
+        if isinstance(setting, str | Path):  # of a user's encoder it may be something else
+            paths[f"encoder.{key}"] = setting
+    vectors = paths.get("encoder.vectors")
+    if isinstance(vectors, str):
         paths["encoder.vectors"] = located(vectors, cfg)
-    is_ours = cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench.")
-    if is_ours and isinstance(several := cfg.encoder.get("vectors"), ListConfig):
-        paths |= _numbered("encoder.vectors", [located(file, cfg) for file in several])
-    if not is_ours:
-        paths = {f"encoder.{key}": path for key, path in _named_by_a_user(cfg)} | paths
-    for name, path in [*paths.items()]:  # a user's own encoder may read a folder
-        if path and (folder := Path(path).expanduser()).is_dir():
-            paths |= {f"{name}/{file.relative_to(folder)}": file for file in folder.rglob("*")}
+    if cfg.encoder.get("_target_", "elmo_bench.").startswith("elmo_bench."):
+        several = cfg.encoder.get("vectors")
+        if isinstance(several, ListConfig):
+            paths |= _numbered("encoder.vectors", [located(file, cfg) for file in several])
+    else:
+        named = {f"encoder.{key}": path for key, path in _named_by_a_user(cfg)}
+        paths = named | paths
+    paths |= _in_folders(paths)
     for key, pattern in (("model", "*"), ("adapter", "adapter_*")):
-        if isinstance(folder := cfg.encoder.get(key), str):  # or a name on the hub
+        folder = cfg.encoder.get(key)
+        if isinstance(folder, str):  # or a name on the hub
             for file in Path(folder).expanduser().glob(pattern):
                 if file.suffix in MODEL_SUFFIXES and file.name not in UNREAD:
                     paths[f"encoder.{file.name}"] = file
     return _present(paths)
+
+
+def _in_folders(paths: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the files in those paths that are folders, which a user's own encoder may read."""
+    files: dict[str, Path] = {}
+    for name, path in paths.items():
+        folder = Path(path).expanduser() if path else None
+        if folder and folder.is_dir():
+            for file in folder.rglob("*"):
+                files[f"{name}/{file.relative_to(folder)}"] = file
+    return files
 
 
 def check_model(model: str) -> None:
@@ -112,7 +129,8 @@ def _check_encoder(cfg: DictConfig) -> None:
     target = str(cfg.encoder.get("_target_"))
     if not target.startswith("elmo_bench."):
         return
-    if isinstance(model := cfg.encoder.get("model"), str):
+    model = cfg.encoder.get("model")
+    if isinstance(model, str):
         check_model(model)
     elif "model" in cfg.encoder and model is None:
         raise ValueError(
@@ -134,12 +152,13 @@ def _named_by_a_user(cfg: DictConfig) -> Iterator[tuple[str, Path]]:
     cache = Path(cfg.cache_dir).expanduser().resolve()
     settings: Any = OmegaConf.to_container(cfg.encoder, resolve=True)
     for key, value in leaves(settings):
-        for number, text in enumerate(value if isinstance(value, list) else [value]):
+        is_list = isinstance(value, list)
+        for number, text in enumerate(value if is_list else [value]):
             with suppress(OSError, RuntimeError, TypeError, ValueError):  # no path
                 path = Path(text).expanduser()
                 is_folder = path.is_dir() and "/" in text.rstrip("/")
                 if path.is_file() or (is_folder and path.resolve() not in (cache, *cache.parents)):
-                    yield f"{key}.{number}" if isinstance(value, list) else key, path
+                    yield f"{key}.{number}" if is_list else key, path
 
 
 def _numbered(key: str, files: Sequence[str]) -> dict[str, str]:
@@ -153,21 +172,27 @@ def made(node: Any) -> Any:
 
 
 def _present(paths: Mapping[str, Any]) -> dict[str, Path]:
-    # The reader of a file reports that it is missing.
-    whole = {name: Path(path).expanduser() for name, path in paths.items() if path}
-    return {name: path for name, path in whole.items() if path.is_file()}
+    present: dict[str, Path] = {}
+    for name, given in paths.items():
+        path = Path(given).expanduser() if given else None
+        if path and path.is_file():  # the reader of a file reports that it is missing
+            present[name] = path
+    return present
 
 
 def vector_files(cfg: DictConfig) -> list[str]:
     """Return the files of `vocab.vectors`: none, one or several, found like a corpus."""
     chosen = cfg.vocab.vectors or []
-    return [located(file, cfg) for file in ([chosen] if isinstance(chosen, str) else chosen)]
+    files = [chosen] if isinstance(chosen, str) else chosen
+    return [located(file, cfg) for file in files]
 
 
 def located(file: str, cfg: DictConfig) -> str:
     """Return the path of FILE or FILE.gz in the working directory, or else below data_dir."""
-    tried = [f"{place}{end}" for place in (file, f"{cfg.data_dir}/{file}") for end in ("", ".gz")]
-    return next(filter(_is_file, tried), file)
+    for path in (file, f"{file}.gz", f"{cfg.data_dir}/{file}", f"{cfg.data_dir}/{file}.gz"):
+        if _is_file(path):
+            return path
+    return file
 
 
 def checked_vector_files(cfg: DictConfig) -> list[str]:
@@ -175,12 +200,13 @@ def checked_vector_files(cfg: DictConfig) -> list[str]:
 
     Raises FileNotFoundError, which says where a missing file of the paper's recipes comes from.
     """
-    for file in (files := vector_files(cfg)):
+    files = vector_files(cfg)
+    for file in files:
         if not _is_file(file):
             is_given = "vocab.vectors" in overridden(cfg)
             origin = "" if is_given else cfg.vocab.get("origin", "")
-            said = f"vocab.vectors={file}: {not_a_file(file)}"
-            raise FileNotFoundError(f"{said}; {origin}" if origin else said)
+            missing = f"vocab.vectors={file}: {not_a_file(file)}"
+            raise FileNotFoundError(f"{missing}; {origin}" if origin else missing)
     return files
 
 
@@ -194,20 +220,29 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
     Missing files are downloaded. Raises ValueError for a missing path or name and FileNotFoundError
     for a missing file.
     """
-    data, files = cfg.data, cfg.data.files
-    if "_target_" in files:
-        paths = {split: Path(path) for split, path in made(files).items() if split in splits}
+    data = cfg.data
+    if "_target_" in data.files:
+        made_files = made(data.files)
+        paths = {split: Path(path) for split, path in made_files.items() if split in splits}
     else:
-        paths = _located(cfg, {split: files[split] for split in splits if files.get(split)})
+        paths = _located(
+            cfg, {split: data.files[split] for split in splits if data.files.get(split)}
+        )
     drawn = ("test", "dev") if data.get("held_out") else ("test",)
-    needed = [split for split in splits if split not in drawn or len(splits) == 1]
-    if missing := [split for split in needed if split not in paths]:
-        said = f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no "
-        advice = f"{missing[0]} file; give one"
+    missing = list[str]()
+    for split in splits:
+        is_needed = split not in drawn or len(splits) == 1
+        if is_needed and split not in paths:
+            missing.append(split)
+    if missing:
+        advice = ""
         if missing == ["dev"] and "train" in paths:
             add = "" if "held_out" in data else "+"
-            advice += f", or make a tenth of the training examples dev: {add}data.held_out=0.1"
-        raise ValueError(said + advice)
+            advice = f", or make a tenth of the training examples dev: {add}data.held_out=0.1"
+        raise ValueError(
+            f"data.files.{missing[0]} is empty: {data.name or 'the corpus'} has no {missing[0]} "
+            f"file; give one{advice}"
+        )
     for split in sorted(paths.keys() - {"train"}):
         if "train" in paths and paths[split].samefile(paths["train"]):
             log.warning(
@@ -219,7 +254,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
 
 def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
     """Find or download the files of a corpus."""
-    data, keys = cfg.data, overridden(cfg)
+    data = cfg.data
+    keys = overridden(cfg)
     given = {split for split in files if f"data.files.{split}" in keys}
     other = sorted(given - {"train"})
     if other and "origin" in data and "data.name" not in keys:
@@ -228,5 +264,10 @@ def _located(cfg: DictConfig, files: Mapping[str, str]) -> dict[str, Path]:
             "its scores would be reported under the wrong corpus: choose data=files, "
             "or name the corpus with data.name=NAME"
         )
-    origin, downloads = data.get("origin", ""), data.get("downloads", {})
-    return find(files, data_dir=cfg.data_dir, given=given, origin=origin, downloads=downloads)
+    return find(
+        files,
+        data_dir=cfg.data_dir,
+        given=given,
+        origin=data.get("origin", ""),
+        downloads=data.get("downloads", {}),
+    )

@@ -6,7 +6,9 @@ import subprocess
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_cores(key: str, processes: int) -> None:
@@ -22,7 +24,8 @@ def check_slurm_tasks(devices: int, nodes: int) -> None:
     """Raise ValueError unless `srun` has started as many tasks as the run has devices: it would
     wait forever for missing tasks, or run twice. Lightning itself checks the number per node.
     """
-    if (tasks := int(os.environ["SLURM_NTASKS"])) != devices * nodes:
+    tasks = int(os.environ["SLURM_NTASKS"])
+    if tasks != devices * nodes:
         raise ValueError(
             f"this SLURM job has {tasks} tasks, but trainer.devices={devices} with "
             f"trainer.num_nodes={nodes} needs {devices * nodes} processes: set srun "
@@ -32,7 +35,8 @@ def check_slurm_tasks(devices: int, nodes: int) -> None:
 
 def gpus() -> list[str]:
     """Return the numbers of the GPUs that runs may use; empty without NVIDIA's driver."""
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
         return [number for number in visible.split(",") if number]
     command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     try:

@@ -290,7 +290,10 @@ class BiLmOptimizer(Section):
 
 def run(**hints: Any) -> type[Run]:
     """Return a job's settings: these and all jobs'; one that may be null may be absent."""
-    fields: Any = {k: (v, None if type(None) in get_args(v) else ...) for k, v in hints.items()}
+    fields: Any = {}
+    for name, hint in hints.items():
+        may_be_null = type(None) in get_args(hint)
+        fields[name] = (hint, None if may_be_null else ...)
     return create_model("Job", __base__=Run, **fields)
 
 
@@ -317,9 +320,12 @@ WITHOUT_A_MODEL = ("report", "archive", "score", "diff", "cache", "ontonotes")
 @cache
 def keys(section: type[Section] = Run) -> frozenset[str]:
     """Return the dotted keys of a section's settings, with those below it."""
-    found: set[str] = set()
+    dotted: set[str] = set()
     for name, field in section.model_fields.items():
         hints = (field.annotation, *get_args(field.annotation))
         inner = [hint for hint in hints if isinstance(hint, type) and issubclass(hint, Section)]
-        found |= {f"{name}.{key}" for key in keys(inner[0])} if inner else {name}
-    return frozenset(found)
+        if inner:
+            dotted |= {f"{name}.{key}" for key in keys(inner[0])}
+        else:
+            dotted.add(name)
+    return frozenset(dotted)

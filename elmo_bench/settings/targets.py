@@ -31,7 +31,9 @@ def allow(config: Any) -> None:
 
     Those of Python's standard library stay refused: some of its functions run any command.
     """
-    _named.update(each for each in _targets(config) if not (_is_always(each) or _is_python(each)))
+    for target in _targets(config):
+        if not _is_always(target) and not _is_python(target):
+            _named.add(target)
 
 
 def instantiate(node: Any, **more: Any) -> Any:
@@ -64,7 +66,8 @@ def _targets(node: Any) -> Iterator[str]:
     if OmegaConf.is_config(node):
         node = OmegaConf.to_container(node, resolve=True)
     if isinstance(node, dict):
-        if isinstance(target := node.get("_target_"), str):
+        target = node.get("_target_")
+        if isinstance(target, str):
             yield target
         for value in node.values():
             yield from _targets(value)
@@ -77,8 +80,11 @@ def _whitelist() -> list[str]:
     """Return Hydra's form: names, and packages; what a user's function returns may be a class of
     another module of its package.
     """
-    packages = dict.fromkeys([*ALWAYS, *map(_package, sorted(_named))])
-    return [*sorted(_named), *(f"{package}.*" for package in packages)]
+    allowed = sorted(_named)
+    packages = list(ALWAYS)
+    packages += [_package(target) for target in allowed]
+    allowed += [f"{package}.*" for package in dict.fromkeys(packages)]
+    return allowed
 
 
 def _package(target: str) -> str:

@@ -26,11 +26,13 @@ def arguments(target: str) -> dict[str, Any]:
 
     Types are known only of our own classes: others may accept more than their hints say.
     """
-    called, is_exact = locate(target), target.startswith(OURS)
+    called = locate(target)
+    is_exact = target.startswith(OURS)
     try:
         signature = inspect.signature(called, eval_str=True)
     except NameError:  # hints only for type checkers
-        signature, is_exact = inspect.signature(called), False
+        signature = inspect.signature(called)
+        is_exact = False
     hints: dict[str, Any] = {}
     for each in signature.parameters.values():
         name = "**" if each.kind is each.VAR_KEYWORD else each.name
@@ -42,7 +44,7 @@ def misfits(value: object, hint: Any) -> list[tuple[tuple[str, ...], str, str]]:
     """Return the parts of a value that are not of a type: the path of each, pydantic's kind of
     error and what it must be. A path is a text in a config, and a tuple a list.
 
-    >>> from elmo_bench.files import Dropout
+    >>> from elmo_bench.bounds import Dropout
     >>> misfits({"a": 1}, dict[str, Dropout | bool])
     [(('a',), 'less_than', 'be less than 1, or true or false')]
     """
@@ -79,8 +81,8 @@ def _path(value: Any, location: Sequence[str | int], *, is_missing: bool) -> tup
 def _words(errors: Sequence[Any]) -> str:
     """Return what a value must be by the errors of all alternatives of its type."""
     messages = [each["msg"].partition(" should ")[2] or each["msg"] for each in errors]
-    said = ", or ".join(dict.fromkeys(messages)).replace(", or be ", ", or ")
-    return re.sub("|".join(WORDS), lambda match: WORDS[match[0]], said)
+    alternatives = ", or ".join(dict.fromkeys(messages)).replace(", or be ", ", or ")
+    return re.sub("|".join(WORDS), lambda match: WORDS[match[0]], alternatives)
 
 
 def shown(value: Any) -> str:

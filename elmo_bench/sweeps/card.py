@@ -38,11 +38,15 @@ class CardLauncher(ProcessLauncher):
     ) -> Sequence[JobReturn]:
         """Run all, and write the card's folder from the finished runs, even if some failed."""
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        first, *others = self.composed(job_overrides)
-        if any(config.encoder != first.encoder for config in others):
+        configs = self.composed(job_overrides)
+        first = configs[0]
+        if any(config.encoder != first.encoder for config in configs):
             raise ValueError("a card is of one encoder: give one command for each")
-        folder, mixes = card_folder(first), mixes_of(first)
-        jobs = [[*overrides, *mix] for overrides in job_overrides for mix in mixes]
+        folder = card_folder(first)
+        mixes = mixes_of(first)
+        jobs = list[list[str]]()
+        for overrides in job_overrides:
+            jobs += [list(overrides) + mix for mix in mixes]
         returned = super().launch(jobs, initial_job_idx)
         self.write(folder, smoke_batches(first))
         return returned
@@ -58,37 +62,46 @@ class CardLauncher(ProcessLauncher):
             log.warning("no run has finished; %s is not written", folder)
             return
         has_baseline = any("elmo.mix=none" in each.overrides for each in finished)
-        baseline, output = "none" if has_baseline else "null", f"[{','.join(REPORTS)}]"
-        # A run that failed before it began has left nothing to keep.
-        kept = [path for path, one in runs.items() if one.is_done or (path / "run.json").is_file()]
-        run_folders = ",".join(quoted(str(path)) for path in kept)
+        baseline = "none" if has_baseline else "null"
+        kept = list[str]()
+        for run_folder, outcome in runs.items():
+            # A run that failed before it began has left nothing to keep.
+            if outcome.is_done or (run_folder / "run.json").is_file():
+                kept.append(quoted(str(run_folder)))
+        run_folders = ",".join(kept)
+        reports = ",".join(REPORTS)
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_path(folder) as part:
             part.mkdir()
             self._run_job(part, "archive", runs=f"[{run_folders}]", output=ARCHIVE)
-            report = {"columns": "elmo.mix", "baseline": baseline, "output": output}
-            self._run_job(part, "report", runs=ARCHIVE, **report)
+            settings = {"columns": "elmo.mix", "baseline": baseline, "output": f"[{reports}]"}
+            self._run_job(part, "report", runs=ARCHIVE, **settings)
             for name in OWN:
                 (part / name).replace(folder / name)
         if batches is None:
             log.info("written, ready to share: %s", folder)
         else:
-            said = "written: %s, but of smoke runs of %d batches, whose scores mean nothing"
-            log.warning(said, folder, batches)
+            log.warning(
+                "written: %s, but of smoke runs of %d batches, whose scores mean nothing",
+                folder,
+                batches,
+            )
 
     def _run_job(self, folder: Path, job: str, **settings: str) -> None:
         """Run a job inside a folder, so that its output has no path to the folder."""
         cache = {"ELMO_BENCH_CACHE": str(Path(self.config.cache_dir).expanduser().absolute())}
-        given = [f"{key}={value}" for key, value in settings.items()]
-        command = [sys.executable, script(), f"job={job}", *given]
+        command = [sys.executable, script(), f"job={job}"]
+        command += [f"{key}={value}" for key, value in settings.items()]
         subprocess.run(command, cwd=folder, env=self.environment(None) | cache, check=True)
 
 
 def card_folder(config: DictConfig) -> Path:
     """Return the folder to share; raises ValueError if it contains other files."""
     path = Path(config.out or Path(config.outputs_dir, "card", config.encoder.name)).expanduser()
-    present = {each.name for each in path.iterdir()} if path.exists() else set()
-    if others := present - {*OWN} if ARCHIVE in present else present:
+    others = {each.name for each in path.iterdir()} if path.exists() else set()
+    if ARCHIVE in others:
+        others -= set(OWN)
+    if others:
         raise ValueError(
             f"out={path} contains {min(others)}, which job=card did not write: choose "
             "another folder"
@@ -109,5 +122,8 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
     with offline() if config.dry_run is True else nullcontext():
         layers = encoders.encoder(config).num_layers
     # The last layer is called "top", as in sweep=layers. A single layer equals the mix.
-    single_layers = [*range(layers - 1), "top"] if layers > 1 else []
-    return [[f"elmo.mix={value}"] for value in ("none", "all", *single_layers)]
+    mixes = ["none", "all"]
+    if layers > 1:
+        mixes += map(str, range(layers - 1))
+        mixes.append("top")
+    return [[f"elmo.mix={mix}"] for mix in mixes]

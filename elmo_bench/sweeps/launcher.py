@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.utils import JobReturn, JobStatus, configure_log
 from hydra.plugins.launcher import Launcher
@@ -69,6 +69,14 @@ class Outcome:
     folder: Path | None = None
 
 
+class Started(NamedTuple):
+    """A process of a run: the run's number, its share of the GPUs, and when it began."""
+
+    number: int
+    slot: str | None
+    begun: float
+
+
 class ProcessLauncher(Launcher):
     """Runs `n_jobs` processes at a time, which share the cores and GPUs of the machine.
 
@@ -78,7 +86,9 @@ class ProcessLauncher(Launcher):
     """
 
     def __init__(self, n_jobs: int, prefix: str = "", fork: bool = True) -> None:
-        self.n_jobs, self.asked, self.fork = n_jobs, prefix, fork
+        self.n_jobs = n_jobs
+        self.asked = prefix
+        self.fork = fork
         self.prefix: list[str] = []
         # Shared by all launches: sweepers that search launch several times.
         self.processes = processes.Processes()
@@ -91,12 +101,12 @@ class ProcessLauncher(Launcher):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        self.hydra_context, self.config = hydra_context, config
+        self.hydra_context = hydra_context
+        self.config = config
         self.check()
 
     def check(self) -> None:
         """Check the settings once for all runs; Hydra would wrap what the constructor raises."""
-        asked = f"hydra.launcher.prefix={self.asked}"
         if not isinstance(self.n_jobs, int) or self.n_jobs < 1:
             raise ValueError(f"hydra.launcher.n_jobs={self.n_jobs}, but it must be 1 or more")
         if not isinstance(self.fork, bool):
@@ -105,8 +115,10 @@ class ProcessLauncher(Launcher):
             machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
         if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
             raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
-        words = (override.partition("=") for override in self.config.hydra.overrides.task)
-        given = {key_of(key): value for key, _, value in words}
+        given = dict[str, str]()
+        for override in self.config.hydra.overrides.task:
+            key, _, value = override.partition("=")
+            given[key_of(key)] = value
         if "run_dir" in given:
             raise ValueError(
                 "run_dir=FOLDER would be the folder of all runs: set outputs_dir=FOLDER"
@@ -115,9 +127,11 @@ class ProcessLauncher(Launcher):
         try:
             self.prefix = shlex.split(str(self.asked))
         except ValueError as error:
-            raise ValueError(f"{asked}: {error}") from error
+            raise ValueError(f"hydra.launcher.prefix={self.asked}: {error}") from error
         if self.prefix and shutil.which(self.prefix[0]) is None:
-            raise ValueError(f"{asked}, but there is no command {self.prefix[0]}")
+            raise ValueError(
+                f"hydra.launcher.prefix={self.asked}, but there is no command {self.prefix[0]}"
+            )
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
@@ -129,10 +143,11 @@ class ProcessLauncher(Launcher):
         """
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
-        jobs = {number: [*each] for number, each in enumerate(job_overrides, initial_job_idx)}
+        jobs = {number: list(each) for number, each in enumerate(job_overrides, initial_job_idx)}
         for line in self._unread_launchers():
             log.warning(line)
-        if shared := parted(jobs)[0]:
+        shared, _ = parted(jobs)
+        if shared:
             log.info("all runs: %s", shared)
         if self.config.get("dry_run"):
             self._dry_run(jobs, configs)
@@ -140,24 +155,31 @@ class ProcessLauncher(Launcher):
         self._run_all(jobs, configs)
         print_outcomes(self.outcomes)
         outcomes = [self.outcomes[number] for number in jobs]
-        failed = sum(not outcome.is_done for outcome in outcomes)
-        said = f"{failed} of {len(outcomes)} runs did not finish"
-        rest = f"{said}; the same command with resume=true runs them"
+        failed = [outcome for outcome in outcomes if not outcome.is_done]
+        advice = (
+            f"{len(failed)} of {len(outcomes)} runs did not finish; the same command with "
+            "resume=true runs them"
+        )
         if self.processes.stopped and failed:
-            log.info(rest)
+            log.info(advice)
             raise signals.Stopped(128 + self.processes.signal)
-        return [returned(outcome, ValueError(rest)) for outcome in outcomes]
+        return [returned(outcome, ValueError(advice)) for outcome in outcomes]
 
     def composed(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
         """The configs of all jobs; raises ValueError if any has invalid settings."""
         load = self.hydra_context.config_loader.load_sweep_config
-        configs = [load(self.config, [*overrides]) for overrides in job_overrides]
-        for config in configs:
+        configs = list[DictConfig]()
+        for overrides in job_overrides:
+            config = load(self.config, list(overrides))
             expand_home(config)
+            configs.append(config)
         if not self.config.get("dry_run"):  # it imports while the settings are checked
             self.processes.serve(self.environment(None), self._modules(configs))
         for kind in (faults, not_installed):
-            if messages := dict.fromkeys(line for config in configs for line in kind(config)):
+            messages = dict[str, None]()  # each once
+            for config in configs:
+                messages |= dict.fromkeys(kind(config))
+            if messages:
                 raise ValueError("\n".join(messages))
         return configs
 
@@ -171,12 +193,15 @@ class ProcessLauncher(Launcher):
         folders = [each.path for each in sources if each.schema == "file"]
         for group in ("experiment", "recipe", "data", "task", "trainer"):
             option = choices.get(group)
-            for path in (Path(folder, group, f"{option}.yaml") for folder in folders):
+            for folder in folders:
+                path = Path(folder, group, f"{option}.yaml")
                 text = path.read_text(encoding="utf-8") if path.is_file() else ""
                 for kind, name in OVERRIDDEN.findall(text):
                     if choices.get(f"hydra/{kind}") != name:
-                        said = f"{group}={option} has hydra/{kind}: {name}, which is not read there"
-                        yield f"{said}: add hydra/{kind}={name} to the command"
+                        yield (
+                            f"{group}={option} has hydra/{kind}: {name}, which is not read there: "
+                            f"add hydra/{kind}={name} to the command"
+                        )
 
     def _check_machine(self, configs: Sequence[DictConfig]) -> None:
         """Raise ValueError or OSError for what runs would not find here: files, a GPU. With a
@@ -200,12 +225,15 @@ class ProcessLauncher(Launcher):
         """Log the jobs, and what they would read and keep; then exit."""
         from elmo_bench.build import dry_run  # imports torch
 
-        for job in parted(jobs)[1].items():
-            log.info("#%d  %s", *job)
+        _, own = parted(jobs)
+        for number, overrides in own.items():
+            log.info("#%d  %s", number, overrides)
+        folder = self._folder()
+        settings = folder / "multirun.yaml"
         with contextlib.suppress(OSError):  # what Hydra has created for the sweep
-            if [path.name for path in self._folder().iterdir()] == ["multirun.yaml"]:
-                (self._folder() / "multirun.yaml").unlink()
-                self._folder().rmdir()
+            if list(folder.iterdir()) == [settings]:
+                settings.unlink()
+                folder.rmdir()
         for line in dry_run.lines(configs):
             log.info(line)
         log.info("%s: the settings are valid; nothing was run.", counted_noun(len(configs), "run"))
@@ -216,30 +244,26 @@ class ProcessLauncher(Launcher):
     def _run_all(self, jobs: Mapping[int, list[str]], configs: Sequence[DictConfig]) -> None:
         """Run the jobs, `n_jobs` at a time, and keep their outcomes."""
         same, waiting = self._plan(jobs, configs)
-        modules, slots = self._modules(configs), self._slots()
-        running = dict[BaseProcess, tuple[int, str | None, float]]()
-        count, (_, own) = len(waiting), parted(jobs)
+        modules = self._modules(configs)
+        slots = self._slots()
+        running = dict[BaseProcess, Started]()
+        num_new = len(waiting)
+        _, own = parted(jobs)
         log.info("%d runs, %d at a time: %s", len(jobs), self.n_jobs, self._folder())
         with self.processes.stopped_by_signals():
             while waiting or running:
                 while waiting and slots and not self.processes.stopped:
                     number = waiting.pop(0)
                     log.info("#%d  %s", number, own[number])
-                    if process := self._start(number, slots[0], modules):
-                        running[process] = number, slots.pop(0), time.perf_counter()
+                    process = self._start(number, slots[0], modules)
+                    if process:
+                        running[process] = Started(number, slots.pop(0), time.perf_counter())
                 for process in self.processes.ended():
-                    number, slot, begun = running.pop(process)
-                    slots.append(slot)
-                    outcome, ended = self.outcomes[number], count - len(waiting) - len(running)
-                    outcome.seconds = time.perf_counter() - begun
-                    self._end(outcome, process.exitcode)
-                    self.pace.add(self.sides[number], outcome.seconds)
-                    took = duration(outcome.seconds)
-                    said = f"runs: {ended:,} of {count:,}"
-                    others = [*waiting, *(number for number, _, _ in running.values())]
-                    if left := self.pace.left([self.sides[each] for each in others], self.n_jobs):
-                        said = f"{said}, {left}"
-                    log.info("#%d %s in %s; %s", number, outcome.status, took, said)
+                    started = running.pop(process)
+                    slots.append(started.slot)
+                    self._end(started, process.exitcode)
+                    left = waiting + [each.number for each in running.values()]
+                    self._log_end(started.number, left, num_new)
                 if self.processes.stopped:
                     waiting.clear()
         for number, first in same.items():
@@ -254,21 +278,31 @@ class ProcessLauncher(Launcher):
         the order in which they start.
         """
         searched = [self._folder(), Path(self.config.outputs_dir).absolute()]
-        searched = searched if self.config.resume else []
-        finished_runs, killed_runs = finished(searched), unfinished(searched)
-        same, waiting = dict[int, int](), list[int]()
+        if not self.config.resume:
+            searched = []
+        finished_runs = finished(searched)
+        killed_runs = unfinished(searched)
+        same = dict[int, int]()
+        waiting = set[int]()
         for number, config in zip(jobs, configs, strict=True):
-            outcome = self.outcomes[number] = Outcome(jobs[number])
-            if (first := self.numbers.setdefault(settings_digest(config), number)) != number:
+            outcome = Outcome(jobs[number])
+            self.outcomes[number] = outcome
+            self.sides[number] = side_of(config)
+            first = self.numbers.setdefault(settings_digest(config), number)
+            if first != number:
                 same[number] = first
-            elif folder := same_run(config, finished_runs):
-                outcome.status, outcome.is_done = "finished before", True
-                outcome.folder, outcome.reason = folder, str(folder)
-            else:
-                killed, taken = same_run(config, killed_runs), self.outcomes.values()
-                outcome.folder = None if killed in [one.folder for one in taken] else killed
-                waiting.append(number)
-        self.sides |= {n: side_of(config) for n, config in zip(jobs, configs, strict=True)}
+                continue
+            folder = same_run(config, finished_runs)
+            if folder:
+                outcome.status = "finished before"
+                outcome.is_done = True
+                outcome.folder = folder
+                outcome.reason = str(folder)
+                continue
+            killed = same_run(config, killed_runs)
+            if killed not in [each.folder for each in self.outcomes.values()]:
+                outcome.folder = killed
+            waiting.add(number)
         order = in_turns({number: self.sides[number] for number in jobs})
         return same, [number for number in order if number in waiting]
 
@@ -281,66 +315,101 @@ class ProcessLauncher(Launcher):
         env_set = self.config.hydra.job.env_set
         if not self.fork or sys.platform != "linux" or self.prefix or env_set:
             return None
-        nodes = [config.get(key) or {} for config in configs for key in ("job", "encoder")]
-        modules = dict.fromkeys(node.get("_target_", "").rpartition(".")[0] for node in nodes)
-        return [module for module in modules if module.startswith("elmo_bench.")]
+        modules = list[str]()
+        for config in configs:
+            for key in ("job", "encoder"):
+                target = (config.get(key) or {}).get("_target_", "")
+                module = target.rpartition(".")[0]
+                if module.startswith("elmo_bench.") and module not in modules:
+                    modules.append(module)
+        return modules
 
     def _folder(self) -> Path:
         return Path(self.config.hydra.sweep.dir).absolute()
 
     def _slots(self) -> list[str | None]:
         """One slot for each run at a time: the numbers of its share of the GPUs, or None."""
-        ours = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
-        size = max(1, len(ours) // self.n_jobs)
-        dealt = itertools.cycle(ours)
-        return [",".join(itertools.islice(dealt, size)) or None for _ in range(self.n_jobs)]
+        gpus = machine.gpus() if self.n_jobs > 1 and not self.prefix else []
+        size = max(1, len(gpus) // self.n_jobs)
+        dealt = itertools.cycle(gpus)
+        slots = list[str | None]()
+        for _ in range(self.n_jobs):
+            share = ",".join(itertools.islice(dealt, size))
+            slots.append(share or None)
+        return slots
 
     def _start(self, job: int, gpus: str | None, modules: list[str] | None) -> BaseProcess | None:
         """Start a run in its folder, new or of a killed run; None if that fails."""
         outcome = self.outcomes[job]
         try:
-            folder = outcome.folder = outcome.folder or self._new_folder(job)
+            folder = outcome.folder or self._new_folder(job)
+            outcome.folder = folder
             (folder / "error.txt").unlink(missing_ok=True)
             output = folder / "output.txt" if self.n_jobs > 1 else None
-            command, environment = self.command(outcome.overrides, folder), self.environment(gpus)
-            return self.processes.start(command, environment, output, modules)
+            command = self.command(outcome.overrides, folder)
+            return self.processes.start(command, self.environment(gpus), output, modules)
         except (OSError, EOFError) as error:
-            outcome.status, outcome.reason = "failed", str(error) or "its process did not start"
+            outcome.status = "failed"
+            outcome.reason = str(error) or "its process did not start"
             return None
 
     def _new_folder(self, number: int) -> Path:
         """Make the folder of this number or, if there is one, as of another sweep, of the next."""
         while True:
+            folder = self._folder() / str(number)
             try:
-                (folder := self._folder() / str(number)).mkdir(parents=True)
+                folder.mkdir(parents=True)
                 return folder
             except FileExistsError:
                 number += 1
 
-    def _end(self, outcome: Outcome, code: int | None) -> None:
-        """Note what came of a run that has ended."""
-        outcome.is_done, error = code == 0, Path(str(outcome.folder), "error.txt")
+    def _end(self, started: Started, code: int | None) -> None:
+        """Note what came of a run that has ended, and how long it took."""
+        outcome = self.outcomes[started.number]
+        outcome.seconds = time.perf_counter() - started.begun
+        self.pace.add(self.sides[started.number], outcome.seconds)
+        outcome.is_done = code == 0
         if outcome.is_done:
-            outcome.status, outcome.reason = "done", ""
+            outcome.status = "done"
+            outcome.reason = ""
         elif self.processes.stopped:
-            outcome.status, outcome.reason = "stopped", str(outcome.folder)
+            outcome.status = "stopped"
+            outcome.reason = str(outcome.folder)
         else:
+            error = Path(str(outcome.folder), "error.txt")
             message = failure_sentence(error) if error.is_file() else ""
             message = message.removeprefix("ValueError: ").removeprefix("FileNotFoundError: ")
-            outcome.reason = f"{message or exit_status(code or 0)} ({outcome.folder})"
             outcome.status = "failed"
+            outcome.reason = f"{message or exit_status(code or 0)} ({outcome.folder})"
+
+    def _log_end(self, number: int, others: Sequence[int], num_new: int) -> None:
+        """Log that a run has ended, and how long these `others`, of `num_new` in all, will take."""
+        outcome = self.outcomes[number]
+        left = self.pace.left([self.sides[each] for each in others], self.n_jobs)
+        log.info(
+            "#%d %s in %s; runs: %s of %s%s",
+            number,
+            outcome.status,
+            duration(outcome.seconds),
+            f"{num_new - len(others):,}",
+            f"{num_new:,}",
+            f", {left}" if left else "",
+        )
 
     def command(self, overrides: list[str], run_dir: Path) -> list[str]:
         """The command of a single run, with the prefix."""
         hydra = self.config.hydra
         options = {"main": "--config-path", "command-line": "--config-dir"}
-        sources = [each for each in hydra.runtime.config_sources if each.provider in options]
-        config = [word for each in sources for word in (options[each.provider], each.path)]
-        config += ["--config-name", hydra.job.config_name]
-        typed = self.overrides()
-        ours = [override for override in typed if not override.lstrip("+~").startswith(OURS)]
-        own = [f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
-        return [*self.prefix, sys.executable, script(), *config, *overrides, *ours, *own]
+        words = list(self.prefix)
+        words += [sys.executable, script()]
+        for source in hydra.runtime.config_sources:
+            if source.provider in options:
+                words += [options[source.provider], source.path]
+        words += ["--config-name", hydra.job.config_name]
+        words += overrides
+        words += [each for each in self.overrides() if not each.lstrip("+~").startswith(OURS)]
+        words += [f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
+        return words
 
     def overrides(self) -> list[str]:
         """The overrides of Hydra's settings as typed: only a run can resolve their references."""
@@ -393,7 +462,8 @@ def returned(outcome: Outcome, error: ValueError) -> JobReturn:
     if not outcome.is_done or outcome.folder is None:
         return Returned(outcome.overrides, status=JobStatus.FAILED, _return_value=error)
     score = None
-    if (path := outcome.folder / "result.json").is_file():
+    path = outcome.folder / "result.json"
+    if path.is_file():
         run = read_run(path)
         score = run.metrics.get(f"dev/{run.config['task']['monitor']}")
     return Returned(outcome.overrides, status=JobStatus.COMPLETED, _return_value=score)
@@ -414,11 +484,19 @@ def exit_status(code: int) -> str:
 
 
 def parted(jobs: Mapping[int, Sequence[str]]) -> tuple[str, dict[int, str]]:
-    """Return the overrides that all of several jobs share, and the others of each."""
-    sets = [{*each} for each in jobs.values()]
-    shared = set.intersection(*sets) if len(sets) > 1 else set[str]()
-    own = {n: " ".join(one for one in each if one not in shared) for n, each in jobs.items()}
-    return " ".join(one for one in next(iter(jobs.values())) if one in shared), own
+    """Return the overrides that all of several jobs share, and the others of each.
+
+    >>> parted({0: ["task=ner", "seed=1"], 1: ["task=ner", "seed=2"]})
+    ('task=ner', {0: 'seed=1', 1: 'seed=2'})
+    """
+    shared = set[str]()
+    if len(jobs) > 1:
+        shared = set.intersection(*(set(overrides) for overrides in jobs.values()))
+    own = dict[int, str]()
+    for number, overrides in jobs.items():
+        own[number] = " ".join(each for each in overrides if each not in shared)
+    first = next(iter(jobs.values()))
+    return " ".join(each for each in first if each in shared), own
 
 
 def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:

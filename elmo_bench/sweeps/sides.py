@@ -19,7 +19,8 @@ def side_of(config: DictConfig) -> str:
     content = config.copy()
     OmegaConf.set_struct(content, False)
     space: Any = OmegaConf.to_container(content.get("tune") or OmegaConf.create({}))
-    for key in ("seed", "trial", *(key for key, _ in leaves(space))):
+    drawn = dict(leaves(space))
+    for key in ("seed", "trial", *drawn):
         OmegaConf.update(content, key, None, force_add=True)
     return settings_digest(content)
 
@@ -30,7 +31,8 @@ def in_turns(sides: Mapping[int, str]) -> list[int]:
     >>> in_turns({0: "none", 1: "none", 2: "wiki", 3: "wiki"})
     [0, 2, 1, 3]
     """
-    before, turns = Counter[str](), dict[int, int]()
+    before = Counter[str]()
+    turns = dict[int, int]()
     for number, side in sorted(sides.items()):
         turns[number] = before[side]
         before[side] += 1
@@ -61,11 +63,11 @@ class Pace:
         if not sides or not self.seconds:
             return ""
         means = {side: fmean(seconds) for side, seconds in self.seconds.items()}
-        known = [means[side] for side in sides if side in means]
-        if len(known) == len(sides):
-            return f"about {duration(_wall(known, at_a_time))} left"
-        if known:
-            return f"at least {duration(_wall(known, at_a_time))} left"
+        expected = [means[side] for side in sides if side in means]
+        if len(expected) == len(sides):
+            return f"about {duration(_wall(expected, at_a_time))} left"
+        if expected:
+            return f"at least {duration(_wall(expected, at_a_time))} left"
         as_long = [fmean(means.values())] * len(sides)
         return f"about {duration(_wall(as_long, at_a_time))} left if the others take as long"
 

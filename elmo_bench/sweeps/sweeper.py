@@ -42,7 +42,9 @@ class Sweeper(BasicSweeper):
         batches = super().split_arguments(overrides, max_batch_size)
         if self.runs is None:  # sweep=tune asks several times
             self.runs = Runs(self.hydra_context.config_loader, self.config)
-        fitted = [[self.runs.fitted(each) for each in batch] for batch in batches]
+        fitted = list[list[list[str]]]()
+        for batch in batches:
+            fitted.append([self.runs.fitted(overrides) for overrides in batch])
         self.runs.check()
         return fitted
 
@@ -56,11 +58,12 @@ class Runs:
     """The runs of a sweep, and which of its settings the options of each run lack."""
 
     def __init__(self, loader: Any, config: Any) -> None:
-        self.loader, self.config = loader, config
+        self.loader = loader
+        self.config = config
         self.absent: dict[tuple[str, ...], set[str]] = {}  # by the options of a run
         self.configs: list[Any] = []
-        self.said = set[str]()
-        self.known: dict[str, None] = {}  # keys that some run has
+        self.logged = set[str]()
+        self.keys: dict[str, None] = {}  # keys that some run has
         self.settings: dict[str, str] = {}  # the values of what some run lacks, as first given
         self.has: dict[str, bool] = {}  # whether some run reads such a setting
         self.without: dict[str, list[str]] = {}  # the runs' own options, for what they lack
@@ -71,31 +74,39 @@ class Runs:
         if options not in self.absent:
             self.absent[options] = self._absent(overrides)
         absent = self.absent[options]
+        kept = list[str]()
         for each in overrides:
-            if each in options or each.startswith(("+", "~")):
-                continue
             key, _, value = each.partition("=")
-            if key in absent:
+            if key not in absent:
+                kept.append(each)
+            elif each not in options and not each.startswith(("+", "~")):
                 self.settings.setdefault(key, value)
-                group = f"{key.partition('.')[0]}="
-                named = [one for one in options if one.startswith(group)] or options
-                if (lacking := " ".join(named)) not in self.without.setdefault(key, []):
-                    self.without[key].append(lacking)
-        return [each for each in overrides if each.partition("=")[0] not in absent]
+                self._note_lack(key, options)
+        return kept
+
+    def _note_lack(self, key: str, options: Sequence[str]) -> None:
+        """Note that the runs with some options lack a setting: by those of its group, if any."""
+        group = key.partition(".")[0]
+        of_group = [option for option in options if option.startswith(f"{group}=")]
+        lacking = " ".join(of_group or options)
+        runs = self.without.setdefault(key, [])
+        if lacking not in runs:
+            runs.append(lacking)
 
     def check(self) -> None:
         """Raise ValueError for settings that no run has; log those that some lack."""
         wrong = [key for key in self.settings if not self.has.get(key)]
         if wrong:
-            lines = [unknown_key(key, self.settings[key], [*self.known]) for key in wrong]
-            others = [line for config in self.configs for line in faults(config)]
-            raise ValueError("\n".join(dict.fromkeys([*lines, *others])))
+            lines = [unknown_key(key, self.settings[key], list(self.keys)) for key in wrong]
+            for config in self.configs:
+                lines += faults(config)
+            raise ValueError("\n".join(dict.fromkeys(lines)))
         for key, options in self.without.items():
             lacking = listed(options, "or")
-            said = f"{key} is not given to the runs with {lacking}, which have no such setting"
-            if said not in self.said:
-                log.info(said)
-                self.said.add(said)
+            line = f"{key} is not given to the runs with {lacking}, which have no such setting"
+            if line not in self.logged:
+                log.info(line)
+                self.logged.add(line)
 
     def _options(self, overrides: Iterable[str]) -> tuple[str, ...]:
         """Return the overrides that choose options of groups, or that add or delete."""
@@ -120,7 +131,7 @@ class Runs:
         self.configs.append(config)
         content: Any = OmegaConf.to_container(config)
         del content["hydra"]
-        self.known |= dict.fromkeys(key for key, _ in leaves(content))
+        self.keys |= dict.fromkeys(dict(leaves(content)))
         is_baseline = "_target_" not in (content.get("encoder") or {})
         for each in kept:
             key = each.partition("=")[0]

@@ -34,8 +34,11 @@ class Side(NamedTuple):
     def trial(self, number: int, draw_seed: int | None) -> list[str]:
         """Return the overrides of a draw; a value depends on its key, the number and the seed."""
         seed = "" if draw_seed is None else f" {draw_seed}"
-        drawn = [f"{key}={value(one, f'{key} {number}{seed}')}" for key, one in self.space.items()]
-        return [*self.overrides, *drawn]
+        overrides = list(self.overrides)
+        for key, space in self.space.items():
+            drawn = value(space, f"{key} {number}{seed}")
+            overrides.append(f"{key}={drawn}")
+        return overrides
 
 
 class Tuner(Sweeper):
@@ -51,56 +54,82 @@ class Tuner(Sweeper):
         Raises ValueError for a wrong command, for a side none of whose draws has a score on dev,
         and for a run with a fresh seed that failed.
         """
-        sides = self.sides([*self._parse_config(), *arguments])
+        sides = self.sides(list(self._parse_config()) + arguments)
         if type(self.launcher).launch is not ProcessLauncher.launch:
-            said = "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"
-            raise ValueError(said)
+            raise ValueError(
+                "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"
+            )
         draw_seed = self.config.draw_seed
-        config, *_ = self.launcher.composed([side.trial(0, draw_seed) for side in sides])
-        each = f"{counted_noun(len(sides), 'side')}, {counted_noun(config.budget, 'draw')} of each"
-        said = "%s, with seed %d; then the best on dev with %d other seeds"
-        log.info(said, each, config.seed, config.seeds)
-        draws, fresh = range(config.budget), range(config.seed + 1, config.seed + 1 + config.seeds)
-        trials = [
-            [*side.trial(number, draw_seed), f"trial={number}"]
-            for number in draws
-            for side in sides
-        ]
+        config = self.launcher.composed([side.trial(0, draw_seed) for side in sides])[0]
+        log.info(
+            "%s, %s of each, with seed %d; then the best on dev with %d other seeds",
+            counted_noun(len(sides), "side"),
+            counted_noun(config.budget, "draw"),
+            config.seed,
+            config.seeds,
+        )
+        trials = list[list[str]]()
+        for number in range(config.budget):
+            for side in sides:
+                trial = side.trial(number, draw_seed)
+                trial.append(f"trial={number}")
+                trials.append(trial)
         self.launcher.later = len(sides) * config.seeds
-        returned, runs = self.launcher.launch(trials, 0), list[list[str]]()
+        returned = self.launcher.launch(trials, 0)
+        runs = list[list[str]]()
+        first_seed = config.seed + 1
         for first, side in enumerate(sides):
             number = best(side, returned[first :: len(sides)], draw_seed)
-            chosen = side.trial(number, draw_seed)
-            runs += [[*chosen, f"seed={seed}"] for seed in fresh]
+            for seed in range(first_seed, first_seed + config.seeds):
+                run = side.trial(number, draw_seed)
+                run.append(f"seed={seed}")
+                runs.append(run)
         last = self.launcher.launch(runs, len(trials))
         for each in last:
             _ = each.return_value  # raises what a run raised
-        return [*returned, *last]
+        return list(returned) + list(last)
 
     def sides(self, arguments: Sequence[str]) -> list[Side]:
-        """Return the sides of a command; raises ValueError for a wrong space."""
+        """Return the sides of a command; raises ValueError for a wrong space.
+
+        With a space of `fit.batch_size` and `elmo.l2` for tune=X, the command
+        `encoder=none,mini tune=X fit.batch_size=16,32` has the sides none and mini; each draws
+        `fit.batch_size` from 16 and 32, and `elmo.l2` from X.
+        """
         overrides = {each.key_or_group: each for each in self._parsed(arguments)}
-        if "seed" in overrides and overrides["seed"].is_sweep_override():
-            said = "but all draws have one seed; seeds=5 is the number of runs of the choice"
-            raise ValueError(f"{overrides['seed'].input_line}, {said}")
-        sides = {key: each for key, each in overrides.items() if not each.is_interval_sweep()}
-        drawn = {key for config in self._configs(sides) for key in self._space(config)}
-        sides = {k: v for k, v in sides.items() if not (v.is_sweep_override() and k in drawn)}
-        own = {key: each for key, each in overrides.items() if key not in sides}
+        seed = overrides.get("seed")
+        if seed is not None and seed.is_sweep_override():
+            raise ValueError(
+                f"{seed.input_line}, but all draws have one seed; seeds=5 is the number of runs "
+                "of the choice"
+            )
+        fixed = {key: each for key, each in overrides.items() if not each.is_interval_sweep()}
+        drawn_keys = set[str]()
+        for config in self._configs(fixed):
+            drawn_keys.update(self._space(config))
+        sides = dict[str, Override]()  # what makes a side: all but the command's own spaces
+        for key, each in fixed.items():
+            is_space = each.is_sweep_override() and key in drawn_keys
+            if not is_space:
+                sides[key] = each
+        own_space = {key: each for key, each in overrides.items() if key not in sides}
         # In the settings of the runs, where a report looks for the space or the fixed value.
-        spaces = {key: each for key, each in overrides.items() if key in drawn or key in own}
-        recorded = [f"++tune.{k}={quoted(v.get_value_string())}" for k, v in spaces.items()]
+        recorded = list[str]()
+        for key, each in overrides.items():
+            if key in drawn_keys or key in own_space:
+                recorded.append(f"++tune.{key}={quoted(each.get_value_string())}")
         named = list[Side]()
         for combination, config in zip(self._split(sides), self._configs(sides), strict=True):
             space = self._space(config)
-            _check_space({k: each for k, each in space.items() if k not in overrides}, config)
-            drawn_keys = {key: each for key, each in (space | own).items() if key not in sides}
-            named.append(Side([*combination, *recorded], drawn_keys))
+            _check_space({key: space[key] for key in space if key not in overrides}, config)
+            whole = space | own_space
+            drawn = {key: each for key, each in whole.items() if key not in sides}
+            named.append(Side(combination + recorded, drawn))
         return named
 
     def _split(self, sides: Overrides) -> list[list[str]]:
         """Return the overrides of each combination of values."""
-        return self.split_arguments([*sides.values()], None)[0]
+        return self.split_arguments(list(sides.values()), None)[0]
 
     def _configs(self, sides: Overrides) -> Iterator[Any]:
         """Yield the settings of each combination of values."""
@@ -109,21 +138,25 @@ class Tuner(Sweeper):
 
     def _space(self, config: Any) -> dict[str, Override]:
         raw: Any = OmegaConf.to_container(config)
-        texts = dict(leaves(raw.get("tune") or {}))
-        return dict(zip(texts, self._parsed([f"{k}={v}" for k, v in texts.items()]), strict=True))
+        spaces = dict(leaves(raw.get("tune") or {}))
+        parsed = self._parsed([f"{key}={space}" for key, space in spaces.items()])
+        return dict(zip(spaces, parsed, strict=True))
 
     def _parsed(self, lines: Sequence[str]) -> list[Override]:
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        return parser.parse_overrides([*lines])
+        return parser.parse_overrides(list(lines))
 
 
 def _check_space(space: Overrides, config: Any) -> None:
     """Raise ValueError for a space that is for models with other settings."""
     raw: Any = OmegaConf.to_container(config)
+    keys = dict(leaves(raw)).keys()
     for key, each in space.items():
         sweep: Any = each.value()
-        is_known, is_interval = key in dict(leaves(raw)), isinstance(sweep, IntervalSweep)
-        rate = OmegaConf.select(config, key) if key == "task.optimizer.lr" and is_interval else None
+        is_known = key in keys
+        rate = None
+        if key == "task.optimizer.lr" and isinstance(sweep, IntervalSweep):
+            rate = OmegaConf.select(config, key)
         if not is_known or (rate is not None and not sweep.start <= rate <= sweep.end):
             has = f"has {key}={rate}" if is_known else "does not have this setting"
             raise ValueError(
@@ -134,13 +167,16 @@ def _check_space(space: Overrides, config: Any) -> None:
 
 def value(space: Override, draw: str) -> str:
     """Return a value from a space, the same for the same draw, as an override has it."""
-    share, sweep = random.Random(draw).random(), space.value()
+    share = random.Random(draw).random()
+    sweep = space.value()
     if not space.is_sweep_override() or getattr(sweep, "shuffle", False):
         raise ValueError(f"tune: {space.input_line}, but it must be {SPACES}")
     if not isinstance(sweep, IntervalSweep):
-        values = [*space.sweep_string_iterator()]
+        values = list(space.sweep_string_iterator())
         return values[int(share * len(values))]
-    low, high, is_log = sweep.start or 0.0, sweep.end or 0.0, "log" in sweep.tags
+    low = sweep.start or 0.0
+    high = sweep.end or 0.0
+    is_log = "log" in sweep.tags
     if not low < high or (is_log and low <= 0):
         raise ValueError(f"tune: {space.input_line}: LOW < HIGH, and 0 < LOW with log")
     if is_log:
@@ -150,13 +186,22 @@ def value(space: Override, draw: str) -> str:
 
 def best(side: Side, trials: Sequence[JobReturn], draw_seed: int | None) -> int:
     """Return the number of the draw with the best score on dev, and log it."""
-    done = {n: each for n, each in enumerate(trials) if each.status == JobStatus.COMPLETED}
-    scores = {n: each.return_value for n, each in done.items() if each.return_value is not None}
+    scores = dict[int, float]()
+    for number, trial in enumerate(trials):
+        if trial.status == JobStatus.COMPLETED and trial.return_value is not None:
+            scores[number] = trial.return_value
     if not scores:
-        said = f"none of its {len(trials)} draws has a score on dev; their error.txt says why"
-        raise ValueError(f"{' '.join(side.overrides)}: {said}")
-    number = max(scores, key=scores.__getitem__)
-    failed, settings = len(trials) - len(scores), " ".join(side.trial(number, draw_seed))
-    said = "draw %d of %d (%d failed) is the best on dev, with %.2f: %s"
-    log.info(said, number, len(trials), failed, 100 * scores[number], settings)
-    return number
+        raise ValueError(
+            f"{' '.join(side.overrides)}: none of its {len(trials)} draws has a score on dev; "
+            "their error.txt says why"
+        )
+    chosen = max(scores, key=scores.__getitem__)
+    log.info(
+        "draw %d of %d (%d failed) is the best on dev, with %.2f: %s",
+        chosen,
+        len(trials),
+        len(trials) - len(scores),
+        100 * scores[chosen],
+        " ".join(side.trial(chosen, draw_seed)),
+    )
+    return chosen

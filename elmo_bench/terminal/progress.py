@@ -21,22 +21,24 @@ class Lines:
     """Logs a line at most once a minute, and none if standard error is a terminal."""
 
     def __init__(self) -> None:
-        self.begun = self.said = time.monotonic()
+        self.begun = time.monotonic()
+        self.logged = self.begun  # when the last line was
         self.before: int | float | None = None  # amount of work done at the first call
 
     def at(self, work: str, done: int | float, total: int | float | None) -> None:
         """So much of the `total`, where that is known, is done."""
         if self.before is None:
             self.before = done
-        if time.monotonic() - self.said >= PAUSE and not sys.stderr.isatty():
-            self.said = time.monotonic()
+        if time.monotonic() - self.logged >= PAUSE and not sys.stderr.isatty():
+            self.logged = time.monotonic()
             log.info(self.line(work, done, total))
 
     def line(self, work: str, done: int | float, total: int | float | None) -> str:
         """Return the line, which says how long the rest will take."""
         if total is None:
             return f"{work}: {done:,.0f} so far"
-        left, new = "", done - (self.before or 0)
+        left = ""
+        new = done - (self.before or 0)
         if new > 0 and done < total:
             seconds = (time.monotonic() - self.begun) * (total - done) / new
             left = f", about {duration(seconds)} left"

@@ -34,8 +34,10 @@ def listed(texts: Iterable[str], word: str = "and") -> str:
     >>> listed(["a", "b", "c"]), listed(["a", "b"], "or"), listed([])
     ('a, b and c', 'a or b', '')
     """
-    *leading, last = [*texts] or [""]
-    return f"{', '.join(leading)} {word} {last}" if leading else last
+    parts = list(texts)
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} {word} {parts[-1]}"
 
 
 def counted_noun(number: int, noun: str) -> str:
