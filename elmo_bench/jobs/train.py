@@ -18,19 +18,16 @@ from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
     LAST_CHECKPOINT,
     about,
-    as_baseline,
     beginning,
     flat_mix,
     goes_on_from,
     is_baseline,
     overlap_lines,
-    reads_apart,
-    smoke_batches,
     tidy,
     write_result,
 )
 from elmo_bench.settings import command, earlier, inputs
-from elmo_bench.settings.check import applied_options
+from elmo_bench.settings.normal_form import normalise
 from elmo_bench.training import cautions, wandb_logger
 from elmo_bench.training.checkpoint import Content
 from elmo_bench.training.log import EpochLines, is_first
@@ -50,7 +47,8 @@ def train(cfg: DictConfig) -> Metrics:
     """
     started = time.perf_counter()
     log.setLevel(logging.INFO if is_first() else logging.WARNING)  # one process reports
-    _normalise(cfg)
+    for line in normalise(cfg):
+        log.info(line)
     waiting = "another process is running this run: waiting for it"
     with alone(Path(cfg.run_dir, "run"), waiting) if is_first() else nullcontext():
         finished = earlier.finished_figures(cfg) if cfg.resume else None
@@ -61,29 +59,12 @@ def train(cfg: DictConfig) -> Metrics:
         return _train(cfg, started)
 
 
-def _normalise(cfg: DictConfig) -> None:
-    """Give a config without layers, or whose texts are read apart, its one form, and say so."""
-    if is_baseline(cfg):
-        log.info(
-            "encoder=%s elmo.mix=%s is the baseline: it has no layers",
-            cfg.encoder.name,
-            cfg.elmo.mix,
-        )
-        as_baseline(cfg)
-    for line in applied_options(cfg):
-        log.info(line)
-    if reads_apart(cfg):
-        cfg.task.joint = False
-    batches = smoke_batches(cfg)
-    if batches:
-        log.info("a smoke run of %s batches: its scores mean nothing", batches)
-
-
 def _train(cfg: DictConfig, started: float) -> Metrics:
     # What is missing is said before a finished run in the folder moves.
     inputs.checked_vector_files(cfg)
     hardware.device(cfg)
     files = inputs.files(cfg)
+    choices = command.choices(cfg)
     resumed = goes_on_from(cfg, files)
     with beginning(cfg, files) if is_first() else nullcontext():
         parts = build.parts(_adapted(cfg), inputs.by_split(files))
@@ -108,7 +89,7 @@ def _train(cfg: DictConfig, started: float) -> Metrics:
         result["cautions"] |= warnings
         if store is not None:
             result["seconds"]["encoder"] = store.seconds  # in whichever run
-        print_result(write_result(cfg, result, command.choices(cfg)))
+        print_result(write_result(cfg, result, choices))
     return metrics
 
 

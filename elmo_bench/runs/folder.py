@@ -81,21 +81,21 @@ def leaves_error(run_dir: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def beginning(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Iterator[None]:
+def beginning(cfg: DictConfig, files: Mapping[str, Path]) -> Iterator[None]:
     """Let a run `begin` before the block, which reads and builds what it needs, or after it, if its
     folder has a finished run: that one stays as it is if the block fails.
     """
     replaces = is_finished(Path(cfg.run_dir))
     if not replaces:
-        begin(cfg, files, **more)
+        begin(cfg, files)
     yield
     if replaces:
-        begin(cfg, files, **more)
+        begin(cfg, files)
 
 
-def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | None:
+def begin(cfg: DictConfig, files: Mapping[str, Path]) -> Path | None:
     """Prepare `run_dir` for a run that reads these files, write its `run.json`, and return the
-    checkpoint to continue from, or None. `more` is also written, if the run does not continue.
+    checkpoint to continue from, or None.
 
     A finished run in the folder goes to `replaced/`, until this one has finished, too; the files of
     one that did not finish are removed. Raises the errors of `goes_on_from`. One process of a run
@@ -121,7 +121,7 @@ def begin(cfg: DictConfig, files: Mapping[str, Path], **more: Any) -> Path | Non
     inputs = hash_files(files)
     identity = identity_of(cfg, inputs, num_layers_in(files))
     begun = {"identity": identity, "inputs": inputs, "started": now()}
-    write_json(folder / BEGUN, begun | {"config": config} | more)
+    write_json(folder / BEGUN, begun | {"config": config})
     if replaces:
         for path in (folder / NEXT).glob("*"):
             path.replace(folder / SETTINGS / path.name)
@@ -225,7 +225,7 @@ def tidy(folder: Path) -> None:
 
 
 def about(cfg: DictConfig) -> dict[str, Any]:
-    """Return what `begin` wrote about a run (identity, inputs, start, more), and its config."""
+    """Return what `begin` wrote about a run (identity, inputs, start), and its config."""
     config = OmegaConf.to_container(cfg, resolve=True)
     return read_or_empty(Path(cfg.run_dir, BEGUN)) | {"config": config}
 
