@@ -189,7 +189,7 @@ TYPE = "Input should be"
     ("key", "value", "message"),
     [
         ("embed/_target_", "os.system", "names 'os.system'"),
-        ("embed", "a", f"elmo_bench.build.embed is 'a': {TYPE} a valid dictionary"),
+        ("embed", "a", f"elmo_bench.config.embed is 'a': {TYPE} a valid dictionary"),
         ("embed", {1: 2}, rf"config.embed.1.\[key\] is 1: {TYPE} a valid string"),
         ("task/data", "outputs.theirs", "data=outputs.theirs, which is not a module of tasks"),
         ("task/name", "../x", r"sets task.name=../x, which is not a name of a task"),
