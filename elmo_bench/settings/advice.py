@@ -218,18 +218,26 @@ def set_aside(arguments: Sequence[str], key: str) -> list[str]:
 
     >>> set_aside(["-m", "encoder=none,files", "encoder.dir=a b", "seed=1"], "encoder.dir")
     ['-m', 'encoder=none,files', "++hydra.sweeper.params={encoder.dir:'a b'}", 'seed=1']
+    >>> set_aside(["-m", "a.b=1", "a.b=1"], "a.b")
+    ['-m', "++hydra.sweeper.params={a.b:'1'}"]
     """
     if "-m" not in arguments and "--multirun" not in arguments:
         return []
-    moved = [each for each in arguments if each.partition("=")[0] == key and "=" in each]
-    if not moved:
+    places = [
+        place
+        for place, each in enumerate(arguments)
+        if each.partition("=")[0] == key and "=" in each
+    ]
+    if not places:
         return []
-    value = QuotedString(moved[-1].partition("=")[2], Quote.single).with_quotes()
-    own = f"++hydra.sweeper.params={{{key}:{value}}}"
+    last = places[-1]  # which decides, as for Hydra
+    value = QuotedString(arguments[last].partition("=")[2], Quote.single).with_quotes()
     rewritten = list[str]()
-    for each in arguments:
-        if each not in moved[:-1]:
-            rewritten.append(own if each == moved[-1] else each)
+    for place, each in enumerate(arguments):
+        if place == last:
+            rewritten.append(f"++hydra.sweeper.params={{{key}:{value}}}")
+        elif place not in places:
+            rewritten.append(each)
     return rewritten
 
 
