@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from elmo_bench.build import dry_run
 from elmo_bench.runs import identity_of
-from elmo_bench.settings import inputs
+from elmo_bench.settings import earlier
 from elmo_bench.sweeps import launcher, processes
 from elmo_bench.sweeps.launcher import ProcessLauncher, parted
 from elmo_bench.terminal.signals import Stopped
@@ -81,7 +81,7 @@ def sweep(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def no_logging(monkeypatch):
     monkeypatch.setattr(launcher, "configure_log", lambda *_: None)
-    monkeypatch.setattr(inputs, "files", lambda _: {})
+    monkeypatch.setattr(earlier, "files", lambda _: {})
     monkeypatch.setattr(launcher, "faults", lambda _: [])
 
 

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from elmo_bench.runs import as_baseline, begin, collect, is_baseline, write_result
-from elmo_bench.settings import inputs
+from elmo_bench.settings import earlier
 from elmo_bench.sweeps import card, launcher
 from tests import conftest
 
@@ -56,7 +56,7 @@ def run_card(tmp_path, monkeypatch):
     """
     for module in (launcher, card):
         monkeypatch.setattr(module, "configure_log", lambda *_: None)
-    monkeypatch.setattr(inputs, "files", lambda _: {})
+    monkeypatch.setattr(earlier, "files", lambda _: {})
     monkeypatch.setattr("sys.argv", [str(ROOT / "run.py"), "job=card"])
     folders = [f"outputs_dir={tmp_path}/outputs", f"cache_dir={tmp_path}"]
     sweeps = iter(range(9))

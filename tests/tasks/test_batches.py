@@ -71,6 +71,6 @@ def test_a_few_examples_are_learnt_by_heart(tmp_path_factory, task, count, steps
     examples = examples[:count]
     model, vocab, batch = built(cfg, examples)
     found = learnt(model.eval(), batch, lr=0.01, steps=steps)
-    metric = build.instantiate(cfg.task.metric)(vocab.labels)
+    metric = build.metric(cfg, vocab.labels)
     metric.update(found, [example.gold for example in examples])
     assert metric.compute()[cfg.task.monitor] == 1

@@ -44,6 +44,6 @@ def test_one_word(tmp_path, task, settings):
     predicted, path = model.eval().decode(model(batch), batch), tmp_path / "predicted"
     form = task_format(cfg)
     form.write(examples, predicted, path)
-    metric = build.instantiate(cfg.task.metric)(vocab.labels)
+    metric = build.metric(cfg, vocab.labels)
     metric.update(form.read_predictions(path, examples), [example.gold for example in examples])
     assert 0 <= metric.compute()[cfg.task.monitor] <= 1
