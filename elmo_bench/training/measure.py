@@ -33,10 +33,8 @@ def measure(
     task's further scores, of examples and predictions. The weights are those of the `best` epoch on
     dev, or else the module's.
     """
-    if split == "dev":
-        figures = trainer.validate(module, data, ckpt_path="best" if best else None, verbose=False)
-    else:
-        figures = trainer.test(module, data, ckpt_path="best" if best else None, verbose=False)
+    score = trainer.validate if split == "dev" else trainer.test
+    figures = score(module, data, ckpt_path="best" if best else None, verbose=False)
     metrics = {}
     for key, value in figures[0].items():
         if key.startswith(f"{split}/"):  # the mix is logged, too

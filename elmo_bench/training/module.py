@@ -122,7 +122,7 @@ class TaskModule(pl.LightningModule):
         if not math.isfinite(total):
             advice = "try a lower task.optimizer.lr"
             if "16" in str(self.trainer.precision):
-                advice = f"trainer.precision={self.trainer.precision}: try 32-true"
+                advice = "try trainer.precision=32-true, or a lower task.optimizer.lr"
             raise FloatingPointError(
                 f"the loss is {total} at step {self.global_step} or before it; {advice}"
             )

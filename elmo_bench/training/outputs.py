@@ -33,7 +33,7 @@ def write_predictions(
 def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) -> None:
     """Write the metric's counts of each example, for significance tests.
 
-    The file has an array "N S M" for each score (see `metrics.py`), in the order of the
+    The file has an array "N S M" for each score (see `elmo_bench.metrics`), in the order of the
     input file. `sentences` identifies each example's content by a number, `groups` numbers its
     cluster, and `unit` says what a cluster is (premise, tree, document, article; bytes of UTF-8).
     Metrics without `by_example` write no file.

@@ -268,6 +268,6 @@ def test_a_loss_that_16_bits_cannot_hold(composed, monkeypatch):
     settings = [*SMALL["ner"], "encoder=none", "fit.batch_size=4"]
     with pytest.raises(FloatingPointError, match=r"loss is nan at step .*try a lower task.optimiz"):
         train(composed(*settings))
-    advice = r"trainer.precision=bf16-mixed: try 32-true"
+    advice = r"try trainer.precision=32-true, or a lower task.optimizer.lr"
     with pytest.raises(FloatingPointError, match=advice):
         train(composed(*settings, "trainer.precision=bf16-mixed"))
