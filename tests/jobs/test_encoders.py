@@ -33,7 +33,7 @@ def encoders(bert, tmp_path):
 
 @pytest.mark.parametrize("task", ["coref", "squad", "srl"])
 def test_tasks_that_cut_batches_or_read_two_texts(new_run, encoders, task):
-    """The transformer reads each batch; `tests/config/test_checkpoint.py` has all tasks on a store."""
+    """The transformer reads each batch; `tests/build/test_checkpoint.py` has all tasks on a store."""
     short = ["data.size=2", *SMALL[task], "fit.max_epochs=1", "store.mode=off"]
     cfg = new_run(f"task={task}", *short, *encoders["transformer"])
     assert f"test/{cfg.task.monitor}" in train(cfg)

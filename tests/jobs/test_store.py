@@ -1,5 +1,5 @@
 """Training with the layers on disk: the biLM reads a sentence once, and the figures are those
-without a store. `tests/config/test_checkpoint.py` has every task.
+without a store. `tests/build/test_checkpoint.py` has every task.
 """
 
 import json
