@@ -106,7 +106,13 @@ def unknown_option(group: str, name: str, options: Collection[str]) -> str:
     names = list(options)
     for path in (CONF / group).glob("*/*.yaml"):
         names.append(str(path.relative_to(CONF / group).with_suffix("")))
-    near = _or_rather(name, names, f"{group}=")
+    if group == "encoder":
+        if not "bert_base".startswith(name):  # no model is answered with another one
+            names = [each for each in names if each != "bert_base"]
+        near = _or_rather(name, names, "encoder=")
+        near = near or "; a model of the hub is encoder=transformer encoder.model=ID"
+    else:
+        near = _or_rather(name, names, f"{group}=")
     return f"{group}={name}, but it must be {listed(sorted(options), 'or')}{near}"
 
 

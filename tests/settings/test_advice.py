@@ -78,6 +78,8 @@ def said(arguments: list[str]) -> str:
         ("trainer.max_epochs=3", "trainer.max_epochs=3 repeats a setting: write fit.max_epochs=3"),
         ("task=ner data=snli", "data=snli is a corpus of task=snli, not of task=ner; data.tasks="),
         ("encoder=bert-base-uncased", "encoder=transformer encoder.model=bert-base-uncased"),
+        ("encoder=roberta_base", "a model of the hub is encoder=transformer encoder.model=ID"),
+        ("encoder=wki", "did you mean encoder=wiki?"),
         ("encoder=org/model", "is encoder=transformer encoder.model=org/model"),
         ("encoder=tests", "a folder with a model is encoder=transformer encoder.model=tests"),
         ("encoder=README.md", "vectors of a file are encoder=static encoder.vectors=README.md"),
