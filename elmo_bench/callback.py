@@ -39,7 +39,7 @@ class Check(Callback):
                 sys.stdout.write(f"resume=true: this run is in {folder}\n")
                 config.hydra.run.dir = str(folder)
             Path(config.hydra.run.dir).mkdir(parents=True, exist_ok=True)
-            keep_settings(config)
+            _keep_settings(config)
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         expand_home(config)
@@ -50,7 +50,7 @@ class Check(Callback):
             check(config)
 
 
-def keep_settings(config: DictConfig) -> None:
+def _keep_settings(config: DictConfig) -> None:
     """Let Hydra write the settings of the command beside those of a finished run in its folder;
     nowhere with `resume=true`, which replaces no finished run.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.files import alone, write_json
-from elmo_bench.lm import BilmFiles, Corpus, adapt, name_of
+from elmo_bench.lm import BilmFiles, Corpus, adapt, adapted_name
 from elmo_bench.training.data import TaskData
 
 from . import encoders, hardware, objects
@@ -30,7 +30,7 @@ def adapted(cfg: DictConfig) -> DictConfig:
     data = whole_sentences(OmegaConf.merge(cfg, same))  # type: ignore[arg-type]
     corpus = Corpus(text(data, "train"))
     dev = text(data, "dev")
-    name = name_of(files, corpus, dev, cfg.adapt, tf32=cfg.tf32)
+    name = adapted_name(files, corpus, dev, cfg.adapt, tf32=cfg.tf32)
     folder = Path(cfg.cache_dir).expanduser() / "adapted" / name
     with alone(folder, "another run is adapting the biLM to this text: waiting for it"):
         if not (folder / MARK).is_file():
@@ -46,8 +46,8 @@ def adapted(cfg: DictConfig) -> DictConfig:
             }
             write_json(folder / MARK, summary)
     log.info("elmo.adapt=true: using the biLM in %s", folder)
-    of_adapted = {"options": f"{folder}/options.json", "weights": f"{folder}/weights.safetensors"}
-    return OmegaConf.merge(cfg, {"encoder": of_adapted})  # type: ignore[return-value]
+    encoder = {"options": f"{folder}/options.json", "weights": f"{folder}/weights.safetensors"}
+    return OmegaConf.merge(cfg, {"encoder": encoder})  # type: ignore[return-value]
 
 
 def whole_sentences(cfg: DictConfig) -> TaskData:

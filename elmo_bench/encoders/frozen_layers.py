@@ -72,7 +72,7 @@ def build_store(
     try:
         store.hold()
         with alone(path, waiting) if store.missing() else nullcontext():
-            missing = store.missing()  # unless the other run has computed them
+            missing = store.missing()  # again: another run may have computed them meanwhile
             if missing:
                 tokens = sum(map(len, distinct))
                 size = len(missing) * tokens * row_bytes(encoder.dim, dtype)

@@ -1,8 +1,6 @@
-from .adaptation import BilmFiles as BilmFiles, adapt as adapt, name_of as name_of
+from .adaptation import BilmFiles as BilmFiles, adapt as adapt, adapted_name as adapted_name
 from .corpus import Corpus as Corpus
 from .model import (
-    SOFTMAX as SOFTMAX,
-    VOCABULARY as VOCABULARY,
     LanguageModel as LanguageModel,
     load_language_model as load_language_model,
     save_softmax as save_softmax,

@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 
 class BilmFiles(NamedTuple):
-    """The files of a pretrained biLM, and the directions of it that are used (None: both)."""
+    """The files of a pretrained biLM, and the directions that are used (None: all that it has)."""
 
     options: str
     weights: str
     directions: Sequence[Direction] | None = None
 
 
-def name_of(
+def adapted_name(
     files: BilmFiles, corpus: Corpus, dev: Sequence[Sequence[str]], settings: Any, *, tf32: bool
 ) -> str:
     """Return a name for the adapted biLM: equal for the same biLM, texts and settings."""

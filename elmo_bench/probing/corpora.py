@@ -10,8 +10,6 @@ from elmo_bench.text.conll import FRAME, LEMMA, POS, WORD, is_conll2012, name_sp
 from elmo_bench.text.spans import TAGS, is_tag, spans_to_iob2, tags_to_spans
 
 UPOS = 3  # column of CoNLL-U
-
-
 ABSENT = ("_", "-")  # empty cells
 
 

@@ -282,7 +282,7 @@ def most_frequent(
 
 
 def _most_common(labels: Sequence[Any]) -> Any:
-    """Return the label that is most frequent, the first of these."""
+    """Return the most frequent label; of several, the one that comes first."""
     return Counter(labels).most_common(1)[0][0]
 
 

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from errno import EACCES, EPERM, EROFS
-from itertools import chain
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
@@ -107,9 +106,12 @@ def unknown_option(group: str, name: str, options: Collection[str]) -> str:
     for path in (CONF / group).glob("*/*.yaml"):
         names.append(str(path.relative_to(CONF / group).with_suffix("")))
     if group == "encoder":
-        if not "bert_base".startswith(name):  # no model is answered with another one
-            names = [each for each in names if each != "bert_base"]
-        near = _or_rather(name, names, "encoder=")
+        # roberta_base is another model of the hub, and no misspelt bert_base.
+        is_misspelt = "bert_base".startswith(name) or bool(
+            difflib.get_close_matches(name, ["bert_base"], cutoff=0.9)
+        )
+        likely = [each for each in names if each != "bert_base" or is_misspelt]
+        near = _or_rather(name, likely, "encoder=")
         near = near or "; a model of the hub is encoder=transformer encoder.model=ID"
     else:
         near = _or_rather(name, names, f"{group}=")
@@ -155,9 +157,8 @@ def help_of_job(name: str) -> str:
             settings = _settings(files[parent]) | settings
     if "???" in str(settings):
         end.insert(0, "??? stands for a value that must be given.")
-    parts = [[f"job={name}"], about, [""], settings.values(), [""], end]
-    text = "\n".join(chain.from_iterable(parts)).rstrip()
-    return text.replace("python run.py", shlex.join(COMMAND))
+    lines = [f"job={name}"] + about + [""] + list(settings.values()) + [""] + end
+    return "\n".join(lines).rstrip().replace("python run.py", shlex.join(COMMAND))
 
 
 def _settings(text: str) -> dict[str, str]:
@@ -382,10 +383,10 @@ def no_cache(error: Exception, cfg: Any) -> str:
     if not isinstance(error, OSError) or error.errno not in (EACCES, EPERM, EROFS):
         return ""
     cache = Path(cfg.cache_dir).expanduser().absolute()
-    nearest_there = next(each for each in (cache, *cache.parents) if each.exists())
+    nearest_existing = next(each for each in (cache, *cache.parents) if each.exists())
     refused = Path(str(error.filename or "/")).absolute()
     is_of_cache = refused in (cache, *cache.parents[:-1]) or cache in refused.parents
-    if os.access(nearest_there, os.W_OK) and not is_of_cache:
+    if os.access(nearest_existing, os.W_OK) and not is_of_cache:
         return ""
     return (
         f"; nothing can be written to cache_dir={cache}: set cache_dir=FOLDER, or for all commands "
@@ -394,7 +395,7 @@ def no_cache(error: Exception, cfg: Any) -> str:
 
 
 def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
-    """Return advice for a key that is none of these, and maybe one of a job or an option."""
+    """Return advice for a key that is not among `keys`, and maybe one of a job or an option."""
     others = [each for each in keys if each != key]
     if "." not in key:
         others += [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
@@ -408,8 +409,8 @@ def unknown_key(key: str, value: str, keys: Collection[str]) -> str:
 
 
 def _owners(key: str) -> Iterator[str]:
-    """Yield the jobs and options that have a key; of options, if any, those that leave its value
-    open.
+    """Yield the jobs and options that have a key. If some options leave its value open, the others
+    are left out.
     """
     from .schema import JOBS, keys  # slow to import
 

@@ -15,12 +15,7 @@ import yaml
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from elmo_bench.runs import (
-    below,
-    is_baseline,
-    leaves,
-    reads_apart,
-)
+from elmo_bench.runs import below, is_baseline, leaves, reads_apart
 from elmo_bench.terminal import listed, not_a_folder, pip_install, plain
 from elmo_bench.training import wandb_logger
 

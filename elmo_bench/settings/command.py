@@ -1,4 +1,4 @@
-"""What a command said: its settings as typed, the options chosen, and Hydra's part of a config."""
+"""The command of a run: settings as typed, the options chosen, Hydra's part of a config."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

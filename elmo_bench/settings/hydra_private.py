@@ -1,7 +1,7 @@
 """Names of Hydra that it does not promise to keep, and what differs between its versions, in one
 place. tests/test_private_names.py fails when a name goes; CONTRIBUTING.md has those of other
-packages. One stands elsewhere, in sweeper.py: Hydra 1.3 makes its plugins anew when it looks for
-plugins, and ours must extend the new class.
+packages. One stands elsewhere, in sweeps/sweeper.py: Hydra 1.3 makes its plugins anew when it
+looks for plugins, and ours must extend the new class.
 """
 
 import inspect

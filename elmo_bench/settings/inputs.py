@@ -1,5 +1,4 @@
-"""Which files a run reads, the word vectors in them, and what they have in common; whether an
-earlier run is the same.
+"""Which files a run reads: its corpus, word vectors, encoder and checkpoint.
 
 Importing this is cheap: a sweep asks it for every run that it may leave out.
 """
@@ -14,13 +13,10 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from elmo_bench.files.download import NotHereError, offline
 from elmo_bench.files.download import corpus as find
-from elmo_bench.runs import (
-    is_baseline,
-    leaves,
-)
-from elmo_bench.settings.command import overridden
+from elmo_bench.runs import is_baseline, leaves
 from elmo_bench.terminal import not_a_file, not_a_folder
 
+from .command import overridden
 from .targets import instantiate
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,7 @@ from omegaconf import DictConfig
 from elmo_bench.files import scratch_path
 from elmo_bench.files.download import offline
 from elmo_bench.runs import smoke_batches
-from elmo_bench.settings import command
-from elmo_bench.settings.command import quoted
+from elmo_bench.settings.command import overridden, quoted
 
 from .launcher import ProcessLauncher, script
 
@@ -115,9 +114,9 @@ def mixes_of(config: DictConfig) -> list[list[str]]:
 
     Raises ValueError for encoder=none, and any error from loading an encoder.
     """
-    from elmo_bench.build import encoders
+    from elmo_bench.build import encoders  # imports torch
 
-    if "elmo.mix" in command.overridden(config):
+    if "elmo.mix" in overridden(config):
         return [[]]
     with offline() if config.dry_run is True else nullcontext():
         layers = encoders.encoder(config).num_layers

@@ -262,8 +262,8 @@ class ProcessLauncher(Launcher):
                     started = running.pop(process)
                     slots.append(started.slot)
                     self._end(started, process.exitcode)
-                    left = waiting + [each.number for each in running.values()]
-                    self._log_end(started.number, left, num_new)
+                    others = waiting + [each.number for each in running.values()]
+                    self._log_end(started.number, others, num_new)
                 if self.processes.stopped:
                     waiting.clear()
         for number, first in same.items():

@@ -89,9 +89,9 @@ class Runs:
         group = key.partition(".")[0]
         of_group = [option for option in options if option.startswith(f"{group}=")]
         lacking = " ".join(of_group or options)
-        runs = self.without.setdefault(key, [])
-        if lacking not in runs:
-            runs.append(lacking)
+        noted = self.without.setdefault(key, [])
+        if lacking not in noted:
+            noted.append(lacking)
 
     def check(self) -> None:
         """Raise ValueError for settings that no run has; log those that some lack."""

@@ -103,12 +103,14 @@ class Tuner(Sweeper):
                 f"{seed.input_line}, but all draws have one seed; seeds=5 is the number of runs "
                 "of the choice"
             )
-        fixed = {key: each for key, each in overrides.items() if not each.is_interval_sweep()}
+        without_intervals = {
+            key: each for key, each in overrides.items() if not each.is_interval_sweep()
+        }
         drawn_keys = set[str]()
-        for config in self._configs(fixed):
+        for config in self._configs(without_intervals):
             drawn_keys.update(self._space(config))
         sides = dict[str, Override]()  # what makes a side: all but the command's own spaces
-        for key, each in fixed.items():
+        for key, each in without_intervals.items():
             is_space = each.is_sweep_override() and key in drawn_keys
             if not is_space:
                 sides[key] = each

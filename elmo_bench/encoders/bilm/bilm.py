@@ -189,13 +189,13 @@ class BiLm(nn.Module):
         order = Order(lengths, width, [name == "backward" for name in names], x.device)
         layers = x.new_zeros(self.num_layers, count * width, len(names), size)
         in_order = x.flatten(0, 1)[order.places]
-        del x  # the memory of tokens that have been read is free
+        del x
         layers[0, order.places, order.sides] = in_order
         before = State(*(part[:, :, order.sentences] for part in state))
         after = State(torch.empty_like(state.h), torch.empty_like(state.c))
         groups = self._groups(in_order.device)
         tokens = [in_order[group] for group in groups]
-        del in_order
+        del in_order  # the memory of tokens that have been read is free
         for group in groups:
             places = (order.places[group], order.sides[group])
             outputs = self._layers(group, tokens.pop(0), order.rows, before, after)

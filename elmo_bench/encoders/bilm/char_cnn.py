@@ -169,7 +169,7 @@ class WordCache:
             return self.vectors[torch.tensor([self.numbers[key] for key in keys])]
 
     def _add(self, chars: Int[Tensor, "N C"], keys: list[bytes], rows: list[int]) -> None:
-        """Compute the vectors of the words in these rows."""
+        """Compute the vectors of the words in `rows`, and keep them by their keys."""
         lengths = (chars != PAD).sum(1).tolist()
         # Sort by length, since the CNN's cost depends on the longest word of a batch.
         by_length = sorted(rows, key=lambda row: lengths[row])

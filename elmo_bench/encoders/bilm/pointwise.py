@@ -21,7 +21,7 @@ from torch import Tensor
 
 VERSION = 1  # of the C function; libraries of other versions are not used
 LOW = (torch.float32, torch.bfloat16)  # types of products that C supports
-FUSED = (torch.float32, torch.bfloat16, torch.float16)  # and those of the kernels
+FUSED = (torch.float32, torch.bfloat16, torch.float16)  # types that the kernels support
 log = logging.getLogger(__name__)
 
 

@@ -277,7 +277,7 @@ class Scan(torch.autograd.Function):
         pack = x.dtype != torch.bfloat16
         to_state = _product(state_weight.mT, pack=pack)
         to_gated = _product(projection.mT, pack=pack)
-        # Each whole as a list of its steps.
+        # The part of each step, for every tensor.
         gates_at = gates.split(rows, 1)
         cells_at = cells.split(rows, 1)
         outputs_at = outputs.split(rows, 1)

@@ -52,9 +52,7 @@ class Subwords:
         self._marks = entries._replace(shares=np.zeros_like(entries.shares))
 
     def __call__(self, words: Sequence[str]) -> tuple[Int[np.ndarray, " N"], Entries]:
-        """Return the number of each word's entry, and the entries. A mark stands before the first
-        word.
-        """
+        """Return the number of each word's entry, and the entries."""
         numbers = []
         texts: list[list[str]] = []
         num_entries = len(MARKS)

@@ -241,8 +241,8 @@ class Transformer(nn.Module):
             yield part.to(device)
 
     def _part(self, inputs: Pieces, sentence: Int[Tensor, " N"], window: Int[Tensor, " N"]) -> Part:
-        """Return some windows, the longest one last, given their sentences and their numbers in
-        these.
+        """Return what the model reads of some windows, the longest one last: window number
+        `window[n]` of sentence number `sentence[n]`, for each n.
         """
         size = inputs.sizes[sentence, window]
         longest = int(size[-1])
@@ -280,8 +280,8 @@ class Transformer(nn.Module):
             if self._pads:
                 yield numbers
                 continue
-            for _, of_size in groupby(numbers, lambda number: sizes[number]):
-                yield list(of_size)
+            for _, same_size in groupby(numbers, lambda number: sizes[number]):
+                yield list(same_size)
 
 
 def hidden_states(
@@ -315,7 +315,7 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
     layers = hidden_states(model, four_pieces(model)) or ()
     for hook in hooks:
         hook.remove()
-    if not layers or not _are_of_four(layers):
+    if not layers or not _have_four_vectors(layers):
         raise ValueError(f"{type(model).__name__} does not return one vector per subword")
     candidates = []
     for module in model.modules():
@@ -331,7 +331,7 @@ def taken_apart(model: Any) -> tuple[Sequence[Tensor], list[nn.Module], list[nn.
     return layers, [], []
 
 
-def _are_of_four(layers: Sequence[Tensor | None]) -> bool:
+def _have_four_vectors(layers: Sequence[Tensor | None]) -> bool:
     """Whether each layer has a vector for each of four subwords, all of the same width."""
     first = layers[0]
     if first is None:

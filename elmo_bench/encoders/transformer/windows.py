@@ -54,8 +54,6 @@ class WordSequence(NamedTuple):
 
     words: list[str]
     has_summary: bool
-    num_ahead: int  # marks ahead of the text
-    num_read: int  # words whose vectors are read, the last ones before the special tokens
 
 
 class FlatPieces(NamedTuple):
@@ -125,38 +123,28 @@ class Windows:
 
     def _sequence(self, sentence: Sequence[str]) -> WordSequence:
         """Return all that is read of a sentence, with marks."""
-        text = list(sentence)
-        has_summary = len(text) > 0 and text[0] == SUMMARY
-        ahead = [BEFORE]
-        if has_summary:
-            ahead.append(text.pop(0))
-        if has_summary and BREAK in text:
-            num_texts = 1 + text.count(BREAK)
-            if num_texts > 2:
-                raise ValueError(
-                    f"a sentence joins {num_texts} texts, but a transformer reads at most two in "
-                    "one sequence: join fewer"
-                )
-        words = ahead + text
+        words = [BEFORE]
+        words += sentence
         words.append(AFTER)
-        return WordSequence(words, has_summary, len(ahead), len(text))
+        has_summary = words[1] == SUMMARY
+        num_texts = 1 + words.count(BREAK)
+        if has_summary and num_texts > 2:
+            raise ValueError(
+                f"a sentence joins {num_texts} texts, but a transformer reads at most two in "
+                "one sequence: join fewer"
+            )
+        return WordSequence(words, has_summary)
 
     def _pieces(self, sequences: Sequence[WordSequence]) -> tuple[FlatPieces, list[int]]:
         """Return the pieces of all sequences, and the number of each word's first piece; the last
         number is that of all pieces.
         """
         words: list[str] = []
-        positions: list[int] = []  # in the sentence, of the words that are read
-        is_read: list[bool] = []
+        positions: list[int] = []  # of each word in its sentence
         kinds: list[int] = []
         for sequence in sequences:
-            num_context = len(sequence.words) - sequence.num_read - 1
-            # A summary is the sentence's first word, and its vector is not that of a piece.
-            first_position = 1 if sequence.has_summary else 0
-            start = first_position - num_context
             words += sequence.words
-            positions += range(start, start + len(sequence.words))
-            is_read += [False] * num_context + [True] * sequence.num_read + [False]
+            positions += range(-1, len(sequence.words) - 1)  # BEFORE is ahead of the sentence
             kinds += self._kinds(sequence)
         numbers, entries = self.subwords(words)
         counts = entries.counts[numbers]
@@ -164,7 +152,7 @@ class Windows:
         pieces = FlatPieces(
             ids=entries.ids[in_order],
             words=np.repeat(np.array(positions, np.int64), counts),
-            shares=entries.shares[in_order] * np.repeat(np.array(is_read, bool), counts),
+            shares=entries.shares[in_order],  # 0 for marks
             kinds=np.repeat(np.array(kinds, np.int64), counts),
         )
         starts = np.zeros(len(words) + 1, np.int64)
@@ -202,15 +190,15 @@ class Windows:
     def _slide(self, sentence: int, sequence: WordSequence, starts: Sequence[int]) -> list[Window]:
         """Return the windows of a long sequence, which overlap by half of what slides in them.
 
-        What is ahead of the texts is in each window, with the first of two texts if that leaves
-        half of a window, and so are the special tokens at the end.
+        The special tokens at both ends are in each window, and so is the first of two texts if
+        that leaves half of a window.
         """
         first = starts[0]
-        slides_from = starts[sequence.num_ahead]
+        slides_from = first + len(self.special.before)
         slides_to = starts[-1] - len(self.special.after)
         if BREAK in sequence.words:
             second_text = starts[sequence.words.index(BREAK) + 1]
-            if second_text - first - len(self.special.before) <= self._room // 2:
+            if second_text - slides_from <= self._room // 2:
                 slides_from = second_text
         fixed = np.arange(first, slides_from)
         after = np.arange(slides_to, starts[-1])
