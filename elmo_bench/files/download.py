@@ -75,11 +75,11 @@ def corpus(
         if present is None and downloads and file in downloads:
             present = _download(folder / path, origin, **downloads[file])
         if present is None:
-            for place in tried:
-                if place.is_dir():
+            for candidate in tried:
+                if candidate.is_dir():
                     raise FileNotFoundError(
-                        f"data.files.{split}={place} is a folder, but it must be a file: give one "
-                        "of its files"
+                        f"data.files.{split}={candidate} is a folder, but it must be a file: give "
+                        "one of its files"
                     )
             relative = "Paths are relative to the working directory or to data_dir"
             names = " or ".join(map(str, dict.fromkeys(tried)))

@@ -139,9 +139,7 @@ def size_of(path: Path) -> int:
     """Return the bytes of a file, or of all files below a folder; others may be deleting some."""
     files = [path]
     if path.is_dir():
-        files = []
-        for folder, _, names in os.walk(path):
-            files += [Path(folder, name) for name in names]
+        files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
     size = 0
     for file in files:
         with suppress(OSError):

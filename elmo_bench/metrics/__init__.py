@@ -21,7 +21,6 @@ from .counts import (
     BySplit as BySplit,
     Counts as Counts,
     Mean as Mean,
-    Unrounded as Unrounded,
 )
 from .labels import Accuracy as Accuracy, Classification as Classification
 from .spans import SpanF1 as SpanF1, Tags as Tags

@@ -36,7 +36,8 @@ class Correlations(Metric):
         """Return the moments of each example for all scores."""
         x = torch.tensor(list(gold), dtype=torch.double)
         y = torch.tensor(list(predicted), dtype=torch.double)
-        rank_of_x, rank_of_y = torch.from_numpy(rankdata([x, y], axis=1))  # equal: the mean rank
+        # Equal numbers have their mean rank.
+        rank_of_x, rank_of_y = torch.from_numpy(rankdata([x, y], axis=1))
         # Moments of numbers far from 0 lose digits; gold's first number is the same for all runs.
         pearson = _moments(x - x[:1], y - x[:1])
         spearman = _moments(rank_of_x, rank_of_y)

@@ -1,8 +1,4 @@
-"""What metrics of several tasks are made of: sums over examples, and the scores that follow.
-
-The sums of several processes add up to those of the whole corpus: integer counts exactly, floats
-(`Mean`) to their last digits.
-"""
+"""What metrics of several tasks are made of: sums over examples, and the scores that follow."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

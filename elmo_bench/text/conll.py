@@ -149,9 +149,8 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
             if _NEW.match(line):
                 document += 1
             continue
-        source = f"{path}:{number}"
-        columns = _columns_of_conllu(line, source)
-        parts = _id(columns[0], len(sentence.rows), source)
+        columns = _columns_of_conllu(line, path, number)
+        parts = _id(columns[0], len(sentence.rows), path, number)
         if columns[0] == parts["word"]:
             sentence.rows.append(Row(number, columns, document))
         elif parts["end"]:
@@ -160,29 +159,29 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
             multiword = begun
 
 
-def _columns_of_conllu(line: str, source: str) -> list[str]:
+def _columns_of_conllu(line: str, path: str | Path, number: int) -> list[str]:
     """Return the columns of a line; raises ValueError if there are not ten, or it has no form."""
     columns = line.split("\t")
     if len(columns) != COLUMNS:
         raise ValueError(
-            f"{source}: {counted_noun(len(columns), 'column')}, but CoNLL-U has "
+            f"{path}:{number}: {counted_noun(len(columns), 'column')}, but CoNLL-U has "
             f"{COLUMNS}, separated by tabs: {line[:60]!r}"
         )
     if not columns[FORM].strip():
         raise ValueError(
-            f"{source}: the form (column 2) is empty, or only white space: {line[:60]!r}"
+            f"{path}:{number}: the form (column 2) is empty, or only white space: {line[:60]!r}"
         )
     return columns
 
 
-def _id(cell: str, num_words: int, source: str) -> re.Match[str]:
+def _id(cell: str, num_words: int, path: str | Path, number: int) -> re.Match[str]:
     """Return the parts of an ID; raises ValueError unless it may come after so many words."""
     parts = _ID.fullmatch(cell)
     is_node = parts is not None and parts["node"]
     expected = str(num_words if is_node else num_words + 1)
     if parts is None or parts["word"] != expected:
         raise ValueError(
-            f"{source}: ID {cell!r}, but {expected} must come next (or a span "
+            f"{path}:{number}: ID {cell!r}, but {expected} must come next (or a span "
             "such as 3-4, or an empty node such as 5.1): a line is missing or repeated"
         )
     return parts

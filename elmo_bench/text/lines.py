@@ -132,4 +132,4 @@ def gold_of(path: Path, predicted: Sequence[Any], examples: Sequence[Any]) -> li
                 f"{ours.source}: the sentence {' '.join(ours.words)!r}, but {theirs.source} has "
                 f"{' '.join(theirs.words)!r}"
             )
-    return [each.gold for each in predicted]
+    return [example.gold for example in predicted]

@@ -32,20 +32,20 @@ def in_text(splits: Splits, text: Iterable[Sequence[str]]) -> tuple[Counts, Coun
     own_grams: set[int] = set()
     for sentence in own:
         own_grams.update(_grams(sentence))
-    sentences: set[int] = set()  # of the examples and of the text
-    grams: set[int] = set()
+    shared_sentences: set[int] = set()  # hashes of own ones that the text has, too
+    shared_grams: set[int] = set()
     for sentence in map(tuple, text):
         if hash(sentence) in own_hashes:
-            sentences.add(hash(sentence))
-        grams |= own_grams.intersection(_grams(sentence))
+            shared_sentences.add(hash(sentence))
+        shared_grams |= own_grams.intersection(_grams(sentence))
 
-    def is_whole(example: Sentences) -> bool:
-        return all(hash(tuple(sentence)) in sentences for sentence in example)
+    def has_all_sentences(example: Sentences) -> bool:
+        return all(hash(tuple(sentence)) in shared_sentences for sentence in example)
 
-    def is_in_part(example: Sentences) -> bool:
-        return any(not grams.isdisjoint(_grams(sentence)) for sentence in example)
+    def has_a_gram(example: Sentences) -> bool:
+        return any(not shared_grams.isdisjoint(_grams(sentence)) for sentence in example)
 
-    return _counts(splits, is_whole), _counts(splits, is_in_part)
+    return _counts(splits, has_all_sentences), _counts(splits, has_a_gram)
 
 
 def _counts(splits: Splits, stands: Callable[[Sentences], bool]) -> Counts:

@@ -21,12 +21,12 @@ def text_files(pattern: str | Path) -> list[Path]:
     """
     path = Path(pattern).expanduser()
     if path.is_dir():
-        everything = find_files(path, "*")  # in linked folders, too
-        paths = [each for each in everything if "/." not in f"/{each.relative_to(path)}"]
+        below = find_files(path, "*")  # in linked folders, too
+        paths = [file for file in below if "/." not in f"/{file.relative_to(path)}"]
     else:
         root = Path(path.anchor)
         paths = list(root.glob(str(path.relative_to(root))))
-    files = [path] if path.is_file() else sorted(each for each in paths if each.is_file())
+    files = [path] if path.is_file() else sorted(file for file in paths if file.is_file())
     if not files:
         raise FileNotFoundError(
             f"{pattern}: no such file, no files in this folder, or no file matches the pattern"

@@ -262,7 +262,9 @@ def _check_names(names: Sequence[str], columns: Mapping[str, Any], source: str) 
 
 
 def _advice(names: Sequence[str], columns: Mapping[str, Any], setting: str) -> str:
-    """Say what to do if the first line of a table lacks some columns; `setting` names the first."""
+    """Say what to do if the first line of a table lacks some columns; `setting` is how the first of
+    them is set, such as data.columns.text=COLUMN.
+    """
     wanted = _flat(columns)
     missing = {name for name in wanted if name not in names}
     for mark, kind, advice in (
@@ -364,7 +366,7 @@ def _cells(row: Row, columns: Mapping[str, Any], source: str) -> dict[str, Any]:
 def _cell(row: Row, key: str, column: Any, source: str) -> Any:
     """Return what a row has in a column, or in several, joined."""
     if isinstance(column, list | tuple):
-        cells = [_cell(row, key, each, source) for each in column]
+        cells = [_cell(row, key, name, source) for name in column]
         for cell in cells:
             if not isinstance(cell, str):
                 raise ValueError(

@@ -92,10 +92,10 @@ def write(examples: Sequence[Example], predictions: Sequence[Any], path: Path) -
     """
     with path.open("w", encoding="utf-8") as file:
         for example, predicted in zip(examples, predictions, strict=True):
-            file.write(f"{example.gold}\t{predicted}\t{_cells(example)}\n")
+            file.write(f"{example.gold}\t{predicted}\t{_texts(example)}\n")
 
 
-def _cells(example: Example) -> str:
+def _texts(example: Example) -> str:
     """Return the texts of an example as `write` writes them."""
     return "\t".join(map(" ".join, example.texts))
 
@@ -117,7 +117,7 @@ def read_predictions(
             predicted = finite(cell)
         elif is_label(cell) and (cell in labels or not labels):
             predicted = cell
-        is_same = gold == str(example.gold) and texts == _cells(example)
+        is_same = gold == str(example.gold) and texts == _texts(example)
         if not is_same or predicted is None:
             raise ValueError(
                 f"{path}:{number}: {shown(line)}, but it must have these columns: {example.gold}, "

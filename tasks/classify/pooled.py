@@ -144,8 +144,12 @@ class Pooled(Classifier):
             self.pool = masked_max
         elif pool == "first" and joint:
             self.pool = _first
-        else:
+        elif pool in ("first", "mean"):  # without a summary, the first is the mean
             self.pool = masked_mean
+        else:
+            raise ValueError(
+                f"task.model.pool={pool}, but it must be first, mean, max or attention"
+            )
         width = dim if self.num_texts == 1 else 4 * dim
         self.classifier = nn.Sequential(nn.Dropout(dropout), Scores(width, self.num_scores))
 

@@ -10,9 +10,9 @@ from elmo_bench.bounds import Count
 from elmo_bench.terminal import counted_noun
 from elmo_bench.text import Span, read_lines, unescape, words_of
 
-from . import examples as columns
 from .examples import Example
 from .examples import collate as collate
+from .examples import read_predictions as read_labels
 from .examples import write as write
 
 # Maps the treebank's five labels to those of a setting with 5, 3 or 2 classes. Phrases with a label
@@ -102,7 +102,7 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[str]:
     """Read the predicted labels from a file written by `write`, as `examples.read_predictions`."""
     classes = 5 if examples[0].gold in CLASSES[5] else 3
     labels = sorted(set(CLASSES[classes].values()))
-    return columns.read_predictions(path, examples, labels)
+    return read_labels(path, examples, labels)
 
 
 def parse(record: dict[str, Any], source: str, joint: bool = False) -> Example:

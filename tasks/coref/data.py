@@ -127,9 +127,7 @@ def _documents(path: Path) -> Iterator[Example]:
     """Yield the documents with the clusters of the file, in the order in which they begin."""
     for document in read_documents(path):
         if not document.sentences:
-            raise ValueError(
-                f"{path}: document {document.id} part {document.part} has no sentences; remove it"
-            )
+            raise ValueError(f"{path}: document {document.name} has no sentences; remove it")
         clusters: dict[str, set[Mention]] = {}
         start = 0
         for rows in document.sentences:
@@ -231,9 +229,9 @@ def _document(example: Example) -> Document:
 def truncate(batch: Batch, limit: int) -> Batch:
     """Cut each document to at most `limit` consecutive sentences from a random start."""
     lengths = batch.tokens.lengths.tolist()
-    rows: list[int] = []  # of the batch, which stay
+    rows: list[int] = []  # rows of the batch that are kept
     documents = []
-    first = 0  # row of the document
+    first = 0  # the first row of the document
     for document in batch.documents:
         count = min(document.num_sentences, limit)
         start = int(torch.randint(document.num_sentences - count + 1, ()))

@@ -292,8 +292,8 @@ def pairs(count: int, most: int) -> Int[Tensor, "2 P"]:
     [[1, 2, 2, 3, 3], [0, 0, 1, 1, 2]]
     """
     distances = np.arange(most, 0, -1)
-    later, place = (np.arange(count)[:, None] >= distances).nonzero()
-    return torch.from_numpy(np.stack([later, later - distances[place]]))
+    later, number = (np.arange(count)[:, None] >= distances).nonzero()
+    return torch.from_numpy(np.stack([later, later - distances[number]]))
 
 
 def _window(count: int, widths: int, device: torch.device) -> Int[Tensor, "N W"]:
