@@ -121,7 +121,10 @@ def conf(groups: list[str]) -> Iterator[str]:
         for group in groups:
             yield f"\n## {group}\n"
             for path in sorted((CONF / group).rglob("*.yaml")):
-                option = path.relative_to(CONF / group).with_suffix("").as_posix()
+                relative = path.relative_to(CONF / group)
+                if relative.parts[0] in ("for", "shared"):  # nobody chooses these
+                    continue
+                option = relative.with_suffix("").as_posix()
                 about = " ".join(read(path.read_text(encoding="utf-8")).about)
                 link = f"[`{group}={option}`](../conf/{group}/{option}.yaml)"
                 if about:

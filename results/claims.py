@@ -158,13 +158,13 @@ def conditions_on(run: Run, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that are asked of a run.
 
     A value may differ by corpus, {wikigold: 1, sst: 0.5}; a corpus that is missing there has no
-    runs. `task` stands for the task's own value: elmo.l2=task is task.elmo.l2.
+    runs.
     """
     asked = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
             value = value.get(run.settings.get("data.name"), MISSING)
-        asked[key] = run.settings.get(f"task.{key}", value) if value == "task" else value
+        asked[key] = value
     return asked
 
 

@@ -22,13 +22,13 @@ each() { # "CORPUS ..." SETTINGS...
     for corpus in $corpora; do
         case " ${CORPORA:-$corpora} " in *" $corpus "*) ;; *) continue ;; esac
         any=1
-        ${PYTHON:-python} run.py -m experiment="$corpus" seed=$seeds outputs_dir=$folder resume=true "$@" || failed=1
+        ${PYTHON:-python} run.py -m --config-dir results/conf experiment="$corpus" seed=$seeds outputs_dir=$folder resume=true "$@" || failed=1
     done
 }
 
 tuned() { # ARGUMENTS...: SNLI with the best of as many draws for each side
     any=1
-    ${PYTHON:-python} run.py sweep=tune budget=16 experiment=snli seed=1 outputs_dir=outputs/tuning resume=true "$@" || failed=1
+    ${PYTHON:-python} run.py --config-dir results/conf sweep=tune budget=16 experiment=snli seed=1 outputs_dir=outputs/tuning resume=true "$@" || failed=1
 }
 
 sides() { # COMMAND...: the three sides of results/plan.md
@@ -73,7 +73,9 @@ train() { # TABLE ARGUMENTS...
         each ewt_propbank encoder=wiki elmo.mix=none,all fraction=0.01 fit.max_epochs=90 fit.patience=12 "$@"
         each sst encoder=wiki elmo.mix=none,all fraction=0.1 fit.max_epochs=150 fit.patience=30 "$@" ;;
     words) each "$few" encoder=wiki elmo.mix=none,all,top "$@" vocab.vectors=null ;;
-    head) each "wikigold sst" encoder=wiki elmo.mix=none,all rnn=identity "$@" ;;
+    head)
+        each wikigold encoder=wiki elmo.mix=none,all rnn=identity head=linear "$@"
+        each sst encoder=wiki elmo.mix=none,all rnn=identity head=pooled task.model.pool=mean task.model.dropout=0.1 "$@" ;;
     trained)
         each "$few" encoder=wiki elmo.adapt=true "$@"
         each wikigold encoder=wiki finetune=full "$@" ;;

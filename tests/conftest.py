@@ -36,6 +36,8 @@ SHARED = Path(__file__).parents[2] / "shared"
 GOLDEN = Path(__file__).parent / "golden"
 
 CONF = Path(__file__).parents[1] / "conf"
+# Where the experiments of RESULTS.md are.
+OF_RESULTS = f"hydra.searchpath=[file://{CONF.parent}/results/conf]"
 QUIET = ["trainer=cpu", "trainer.enable_progress_bar=false"]
 TINY = [*SMALL["ner"], "fit.max_epochs=2"]
 FENCED = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)

@@ -286,9 +286,7 @@ def _encoder(cfg: DictConfig, settings: dict[str, Any], source: str) -> dict[str
 
 
 def _encoder_option(cfg: DictConfig, name: str, source: str) -> dict[str, Any]:
-    """Return the encoder of this name from conf/encoder or the command line, with what it inherits
-    from other options.
-    """
+    """Return the encoder of this name from conf/encoder or the command line."""
     by_name = options("encoder")
     if "encoder" in command.overridden(cfg):
         by_name[cfg.encoder.name] = cast(dict, OmegaConf.to_container(cfg.encoder))
@@ -298,11 +296,7 @@ def _encoder_option(cfg: DictConfig, name: str, source: str) -> dict[str, Any]:
             f"{', '.join(sorted(by_name))}; for an encoder of your own, give encoder=OPTION "
             f"encoder.name={name} and, if it is in a folder of yours, --config-dir"
         )
-    option = by_name[name]
-    for parent in option.pop("defaults", ()):
-        if parent != "_self_":
-            option = by_name[parent] | option
-    return option
+    return by_name[name]
 
 
 def _check_model(cfg: DictConfig, name: str, model: Any, revision: Any, source: str) -> None:

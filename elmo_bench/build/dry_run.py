@@ -33,7 +33,7 @@ WITH_TRAINER = ("train", "evaluate", "predict")
 DOWNLOAD = "download"  # the value of `dry_run`
 CORPUS = ("task", "data", "vocab", "text", "fraction")  # settings of what is read of a corpus
 SAME = ("seed", "elmo.l2", "elmo.dropout", "elmo.mix_lr")  # runs that differ here read the same
-MODEL = ("task.model", "task.optimizer", "task.elmo", "task.scheduler")  # and no reader sees these
+MODEL = ("task.model", "task.optimizer", "task.esim", "task.scheduler")  # and no reader sees these
 
 
 def lines(configs: Sequence[DictConfig]) -> list[str]:

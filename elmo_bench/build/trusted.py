@@ -72,11 +72,19 @@ def local_path(file: Any, source: str) -> Path:
 
 
 def options(group: str) -> dict[str, dict[str, Any]]:
-    """Return the options of a group in conf/, not interpolated."""
-    by_name = {}
-    for file in sorted((CONF / group).glob("*.yaml")):
-        by_name[file.stem] = cast(dict, OmegaConf.to_container(OmegaConf.load(file)))
-    return by_name
+    """Return the options of a group in conf/, not interpolated, with what they inherit from others
+    of the group.
+    """
+    folder = CONF / group
+    return {file.stem: _option(folder, file.stem) for file in sorted(folder.glob("*.yaml"))}
+
+
+def _option(folder: Path, name: str) -> dict[str, Any]:
+    option = cast(dict, OmegaConf.to_container(OmegaConf.load(folder / f"{name}.yaml")))
+    for parent in option.pop("defaults", ()):
+        if isinstance(parent, str) and parent != "_self_":
+            option = _option(folder, parent.partition("@")[0]) | option
+    return option
 
 
 def corpus(cfg: DictConfig, stored: Any, source: str) -> DictConfig:
@@ -129,5 +137,4 @@ def _corpus_option(of_run: Mapping[str, Any], source: str) -> tuple[str, dict[st
         raise ValueError(
             f"{source} was trained on data={name}, which is not an option of conf/data: {ADVICE}"
         )
-    data.pop("defaults", None)
     return name, data

@@ -12,7 +12,7 @@ import yaml
 from elmo_bench.runs import Run, equal
 
 Row = dict[str, Any]
-OF_TASK = ("at", "l2", "dropout", "norm")  # keys of ELMo that a task sets, under task.elmo
+OF_SMALL_CORPORA = ("elmo.dropout", "elmo.norm")  # what suits another corpus may be another value
 
 
 @cache
@@ -122,21 +122,20 @@ def _reads_all(run: Run) -> bool:
 def _is_of(setting: Row, run: Run) -> bool:
     """Whether a run has a row's setting; keys without effect in the run are ignored.
 
-    Say the row has `{l2: 1}`, and the run's task `elmo: {l2: 0.1, dropout: 0.5}`: then the run must
-    have `elmo.norm=none`, `elmo.mix=all`, `elmo.dropout=0.5` and `elmo.l2=1`. A row with
-    `{mix: top}` asks for no `elmo.l2`, which has no effect in such a run.
+    Say the row has `{l2: 1}`, and the paper `{l2: 0.1, dropout: 0.5, norm: none}` for the task:
+    then the run must have `elmo.mix=all`, `elmo.l2=1` and, on the paper's corpus, `elmo.norm=none`
+    and `elmo.dropout=0.5`. A row with `{mix: top}` asks for no `elmo.l2`, which has no effect in
+    such a run.
     """
     is_of_baseline = setting.get("mix") == "none"
     if is_of_baseline or run.is_baseline:
         return is_of_baseline and run.is_baseline
-    of_task = run.config["task"].get("elmo", {})
-    wanted: dict[str, Any] = {"elmo.norm": "none", "elmo.mix": "all"}
-    for key in OF_TASK:
-        if key in of_task:
-            wanted[f"elmo.{key}"] = of_task[key]
-    for key, value in setting.items():
-        wanted[f"elmo.{key}"] = value
-    for key in run.without_effect:
+    of_paper = {"mix": "all"} | _content()["elmo"][run.task] | setting
+    wanted = {f"elmo.{key}": value for key, value in of_paper.items()}
+    unread = list(run.without_effect)
+    if not is_of_the_paper(run):
+        unread += OF_SMALL_CORPORA
+    for key in unread:
         wanted.pop(key, None)
     return _has_all(run, wanted)
 

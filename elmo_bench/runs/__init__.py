@@ -40,6 +40,7 @@ from .identity import (
     below as below,
     hash_files as hash_files,
     is_baseline as is_baseline,
+    drawn_space as drawn_space,
     leaves as leaves,
     num_layers_in as num_layers_in,
     reads_apart as reads_apart,

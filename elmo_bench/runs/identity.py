@@ -48,11 +48,7 @@ NOT_IDENTITY = (
     "task.title",
     "task.monitor_title",
     "task.suffix",
-    "task.elmo",
-    "task.batch_size",
-    "task.batch_scores",
-    "task.max_epochs",
-    "task.patience",
+    "task.esim",  # which task.model repeats
     "task.gradient_clip",
     "task.gradient_clip_algorithm",
     "data.files",
@@ -275,6 +271,8 @@ def without_effect(config: Mapping[str, Any]) -> Iterator[str]:
         yield from ("finetune", "store", "task.joint")
     if not settings.get("elmo.adapt") or mix == "none":
         yield "adapt"
+    if "budget" not in settings:  # the space is for sweep=tune
+        yield "tune"
     # A single share is 1 for any logit; a uniform mix has no logits.
     if not is_mixed:
         yield from ("elmo.mix_lr", "elmo.l2")
@@ -292,6 +290,14 @@ def without_effect(config: Mapping[str, Any]) -> Iterator[str]:
         yield "embed.word_dim"
     else:
         yield from ("embed.freeze", "vocab.lowercase", "vocab.unit_vectors")
+
+
+def drawn_space(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space of each key that `sweep=tune` draws; none for all other runs."""
+    if "budget" not in config:
+        return {}
+    space = dict(leaves(config.get("tune") or {}))
+    return {key: values for key, values in space.items() if values is not None}
 
 
 def at_default(config: Mapping[str, Any]) -> Iterator[str]:

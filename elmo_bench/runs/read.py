@@ -18,7 +18,15 @@ from typing_extensions import TypedDict  # pydantic reads no other before Python
 from elmo_bench.files import find_files, is_taken, read_json
 from elmo_bench.terminal import not_a_folder
 
-from .identity import NOT_IDENTITY, acting, below, leaves, without_effect, written_alike
+from .identity import (
+    NOT_IDENTITY,
+    acting,
+    below,
+    drawn_space,
+    leaves,
+    without_effect,
+    written_alike,
+)
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +126,7 @@ class Run:
     @property
     def tune(self) -> dict[str, str]:
         """The space of each key that was drawn, in runs of `sweep=tune`."""
-        return dict(leaves(self.config.get("tune") or {}))
+        return drawn_space(self.config)
 
     @cached_property
     def settings(self) -> dict[str, Hashable]:

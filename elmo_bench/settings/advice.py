@@ -44,7 +44,7 @@ SEVERAL = re.compile(
 )
 # Options of Hydra with which no run starts.
 QUERIES = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", "--hydra-help")
-NO_OPTION = re.compile(r"Could not find '([^']+)'\s+Available options in [^\n]+((?:\n\t.+)*)")
+NO_OPTION = re.compile(r"Could not find '([^']+)'(?:\s+Available options in [^\n]+((?:\n\t.+)*))?")
 # A key of a YAML, or a group in its defaults list.
 ENTRY = re.compile(r"(?:  - (?:optional |override )*/?)?([\w/]+):")
 
@@ -103,8 +103,9 @@ def unknown_option(group: str, name: str, options: Collection[str]) -> str:
     if advice:
         return advice
     names = list(options)
-    for path in (CONF / group).glob("*/*.yaml"):
-        names.append(str(path.relative_to(CONF / group).with_suffix("")))
+    for path in sorted((CONF / group).glob("*/*.yaml")):
+        if path.parent.name != "shared":  # nobody chooses these
+            names.append(path.relative_to(CONF / group).with_suffix("").as_posix())
     if group == "encoder":
         # roberta_base is another model of the hub, and no misspelt bert_base.
         is_misspelt = "bert_base".startswith(name) or bool(
@@ -115,7 +116,7 @@ def unknown_option(group: str, name: str, options: Collection[str]) -> str:
         near = near or "; a model of the hub is encoder=transformer encoder.model=ID"
     else:
         near = _or_rather(name, names, f"{group}=")
-    return f"{group}={name}, but it must be {listed(sorted(options), 'or')}{near}"
+    return f"{group}={name}, but it must be {listed(sorted(options) or names, 'or')}{near}"
 
 
 def _own_encoder(name: str) -> str:
@@ -284,7 +285,7 @@ def message(error: Exception, arguments: Sequence[str]) -> str:
         return _of_refused(refused, arguments)
     absent = NO_OPTION.search(text)
     if absent:
-        return _of_absent(absent[1], absent[2].split(), arguments)
+        return _of_absent(absent[1], (absent[2] or "").split(), arguments)
     text = text.partition("\nConfig search path")[0]
     return text.removeprefix("In 'config': ").strip()
 
@@ -352,7 +353,7 @@ def _of_grammar(override: str, arguments: Sequence[str] = ()) -> str:
         settings = list[str]()
         for path in sorted(CONF.glob("*/*.yaml")):
             group = path.parent.name
-            if path.stem == override and group != "tune":
+            if path.stem == override:
                 settings.append(f"{group}={override}")
         return f"{override} has no value: write {listed(settings or [f'{override}=VALUE'], 'or')}"
     inner = '"' if "'" not in value else "'"

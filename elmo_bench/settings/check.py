@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -19,7 +18,7 @@ from elmo_bench.runs import below, is_baseline, leaves, reads_apart
 from elmo_bench.terminal import listed, not_a_folder, pip_install, plain
 from elmo_bench.training import wandb_logger
 
-from .advice import unknown_key, unknown_option
+from .advice import unknown_key
 from .command import choices, composition, overridden
 from .hydra_private import locate
 from .inputs import SPLITS
@@ -27,22 +26,10 @@ from .schema import JOBS, WITHOUT_A_MODEL, Run, Section, keys
 from .targets import allow
 from .types import arguments, misfits, shown
 
-OPTIONAL = ("recipe", "recipe/paper", "head")  # groups with an option that may be absent
 TRANSFORMER = "elmo_bench.encoders.transformer.Transformer"
 SLOW = ("pytorch_lightning.",)  # to import; it checks its settings itself
 # Arguments of Lightning's Trainer that have a setting of their own.
 OWN_SETTING = {"callbacks": "task.callbacks", "logger": "logger", "default_root_dir": "outputs_dir"}
-# A task's defaults of settings: only these settings read them, by reference.
-DEFAULTS = {
-    "task.batch_size": "fit.batch_size",
-    "task.batch_scores": "fit.batch_scores",
-    "task.max_epochs": "fit.max_epochs",
-    "task.patience": "fit.patience",
-    "task.elmo.at": "elmo.at",
-    "task.elmo.l2": "elmo.l2",
-    "task.elmo.dropout": "elmo.dropout",
-    "task.elmo.norm": "elmo.norm",
-}
 HYDRAS = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 # Settings that are not arguments.
 ABOUT = {"encoder": ("name", "dir"), "schedule": ("name",), "job": ("name",)}
@@ -83,8 +70,7 @@ def check(config: DictConfig) -> None:
 
 def faults(cfg: DictConfig) -> list[str]:
     """Return one line for each missing or wrong setting: what came, and what it must be."""
-    wrong = list(_unknown_options(cfg))
-    wrong.extend(_of_hydra(cfg))
+    wrong = list(_of_hydra(cfg))
     try:
         raw, resolved = _plain(cfg, has_task="checkpoint" not in cfg)
     except OmegaConfBaseException as error:
@@ -320,17 +306,14 @@ def _message(fault: Fault, key: str, values: Mapping[str, Any]) -> str:
 
 
 def applied_options(cfg: DictConfig) -> list[str]:
-    """Return a line for each optional option that a run has without being asked for it, one for a
-    recipe of its corpus and task that another replaces, and one if it reads texts apart that it was
-    asked to read in one sequence.
+    """Return a line for the task's settings for a corpus, for each setting of the command that has
+    no effect without layers, and for texts that are read apart where one sequence was asked for.
     """
     given = overridden(cfg)
-    chosen = choices(cfg)
     lines = list[str]()
-    for group in OPTIONAL:
-        if group not in given and chosen.get(group) in _options(cfg, group):
-            lines.append(f"{group} {chosen[group]} applied; ~{group} leaves it out")
-    lines += _replaced_recipe(cfg)
+    of_corpus = str(choices(cfg).get("task/for"))
+    if _option(cfg, "task/for", of_corpus):
+        lines.append(f"task/for {of_corpus} applied; ~task/for leaves it out")
     if is_baseline(cfg):
         for key in ("finetune", "elmo.mix"):
             if given.get(key, "none") != "none":
@@ -338,29 +321,6 @@ def applied_options(cfg: DictConfig) -> list[str]:
     if reads_apart(cfg):
         lines.append(f"encoder={cfg.encoder.name} reads an example's texts apart: task.joint=false")
     return lines
-
-
-def _replaced_recipe(cfg: DictConfig) -> Iterator[str]:
-    """Yield a line for the recipe of a corpus and task that the command line replaces by others."""
-    chosen = choices(cfg)
-    own = f"{chosen.get('data')}_{chosen.get('task')}"
-    if own not in _options(cfg, "recipe"):
-        return
-    given = yaml.safe_load(overridden(cfg).get("recipe", ""))  # ~recipe has none
-    names = given if isinstance(given, list) else [given]
-    if given and own not in names:
-        replacing = ",".join(map(str, names))
-        yield (f"recipe {own} is replaced by {replacing}; recipe=[{own},{replacing}] applies both")
-
-
-def _options(cfg: DictConfig, group: str) -> set[str]:
-    """Return the names of a group's options; "*" beside a package, which only Hydra can list."""
-    names = set[str]()
-    for source in _sources(cfg):
-        names |= {path.stem for path in Path(source.path, group).glob("*.yaml")}
-        if source.schema == "pkg":
-            names.add("*")
-    return names
 
 
 def _option(cfg: DictConfig, group: str, name: str) -> dict[str, Any]:
@@ -379,20 +339,6 @@ def _sources(cfg: DictConfig) -> list[Any]:
     return [source for source in sources if source.provider not in ("hydra", "schema")]
 
 
-def _unknown_options(cfg: DictConfig) -> Iterator[str]:
-    """Yield a message for each unknown option that Hydra would silently ignore."""
-    given = overridden(cfg)
-    for group in OPTIONAL:
-        if group not in given:
-            continue
-        options = _options(cfg, group)
-        chosen = yaml.safe_load(given[group])
-        for name in chosen if isinstance(chosen, list) else [chosen]:
-            is_an_option = name in options or "*" in options
-            if name is not None and not is_an_option:
-                yield f"{unknown_option(group, name, options)} (~{group} removes the group)"
-
-
 def _of_hydra(cfg: DictConfig) -> Iterator[str]:
     """Yield what is wrong with Hydra's own settings."""
     hydra = composition(cfg)
@@ -406,13 +352,6 @@ def _of_hydra(cfg: DictConfig) -> Iterator[str]:
 def _overruled(cfg: DictConfig, raw: Any, config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the command line asks for in vain, since an experiment or a recipe decides it."""
     given = overridden(cfg)
-    for key, value in (config.get("task") or {}).get("elmo", {}).items():
-        own = f"task.elmo.{key}"
-        if own not in DEFAULTS and not isinstance(value, dict) and not _is_referenced(own, raw):
-            yield f"{own}={shown(value)} has no effect: set elmo.{key}"
-    for key, read_as in DEFAULTS.items():
-        if key in given and not _is_referenced(key, raw):
-            yield f"{key} has no effect, since another option sets {read_as}: set that"
     is_training = OmegaConf.select(cfg, "job.name") == "train"
     metric = (config.get("data") or {}).get("metric")
     if is_training and metric and not _is_referenced("data.metric", raw):
@@ -452,7 +391,7 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     """Yield what is wrong with several settings together, when each is right."""
     yield from _of_folders_and_names(config)
     yield from _of_trainer(config, given)
-    is_tuned = bool(config.get("tune"))
+    is_tuned = "draw_seed" in config
     if ("budget" in config or "seeds" in config) and not is_tuned:
         yield "budget and seeds are settings of sweep=tune: add that to the command"
     if config["elmo"]["adapt"] and job in ("embed", "perplexity", "probe"):

@@ -21,7 +21,7 @@ GROUPS = ("task", "data", "encoder", "finetune", "embed", "rnn", "schedule", "tr
 KEY = re.compile(r"( *)([\w.-]+): *(.*)")
 # What describes an option, or is for other options to refer to.
 HIDDEN = {"downloads", "origin", "note", "tasks", "read", "published", "data", "suffix"}
-HIDDEN |= {"title", "monitor_title", "by_gold", "gold", "gold_without", "elmo", "optimizer"}
+HIDDEN |= {"title", "monitor_title", "by_gold", "gold", "gold_without", "esim", "optimizer"}
 WIDTH = 100
 INDENT = 36
 
@@ -52,8 +52,11 @@ def of_options(arguments: Sequence[str]) -> list[str]:
         for group in GROUPS:
             title = f"{group}={choices.get(group)}"
             if isinstance(content.get(group), dict) and title not in sections:
-                comments = _comments(group, str(choices[group]), folders)
+                option = str(choices[group])
+                comments = _comments(group, option, folders)
                 sections[title] = list(_section(group, content[group], comments))
+                if group == "task":
+                    sections[title] += _of_other_sections(option, content, comments, folders)
     lines = list[str]()
     for title in sorted(sections, key=lambda title: GROUPS.index(title.partition("=")[0])):
         if sections[title]:
@@ -106,8 +109,23 @@ def _section(group: str, node: dict[str, Any], comments: dict[str, str]) -> Iter
             yield f"{'':<{INDENT}}# {line}"
 
 
-def _comments(group: str, option: str, folders: Sequence[Path]) -> dict[str, str]:
-    """Return the comments of an option's file and of those that its defaults list names, by key."""
+def _of_other_sections(
+    task: str, content: dict[str, Any], comments: dict[str, str], folders: Sequence[Path]
+) -> Iterator[str]:
+    """Yield a line, or several, for each setting of `fit` and `elmo` that a task's file has."""
+    path = _file("task", task, folders)
+    of_file: Any = OmegaConf.to_container(OmegaConf.load(path)) if path else {}
+    for section in ("fit", "elmo"):
+        values = {key: content[section][key] for key in of_file.get(section, {})}
+        yield from _section(section, values, comments)
+
+
+def _comments(
+    group: str, option: str, folders: Sequence[Path], package: str = ""
+) -> dict[str, str]:
+    """Return the comments of an option's file and of those that its defaults list names, by key;
+    `package` is the section of its settings if that is not the group.
+    """
     path = _file(group, option, folders)
     if path is None:
         return {}
@@ -116,9 +134,11 @@ def _comments(group: str, option: str, folders: Sequence[Path]) -> dict[str, str
     comments = dict[str, str]()
     for entry in content.get("defaults", ()):
         if isinstance(entry, str) and entry != "_self_":
-            other, _, name = f"{group}/{entry}".rpartition("/")
-            comments |= _comments(other.partition("//")[2] or other, name, folders)
-    prefix = "" if "@package _global_" in text else f"{group}."
+            included, _, place = entry.partition("@")
+            other, _, name = f"{group}/{included}".rpartition("/")
+            here = group if place == "_here_" else ""
+            comments |= _comments(other.partition("//")[2] or other, name, folders, here)
+    prefix = "" if "@package _global_" in text else f"{package or group}."
     return comments | _of_lines(text.splitlines(), prefix)
 
 

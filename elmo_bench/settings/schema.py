@@ -54,10 +54,6 @@ class Task(Section):
     joint: bool = False
     monitor: Text
     monitor_title: Text
-    batch_size: Count
-    batch_scores: Count | None = None
-    max_epochs: Count
-    patience: Count
     gradient_clip: NotNegative | None
     gradient_clip_algorithm: Literal["norm", "value"]
     optimizer: Optimizer
@@ -65,7 +61,7 @@ class Task(Section):
     callbacks: list[dict] = []
     model: dict
     metric: dict
-    elmo: dict
+    esim: dict = {}  # what head=esim reads, whatever the recipe
     read: dict = {}
     parse: dict = {}
     pair: Any = None  # whether an example has two texts
@@ -225,7 +221,7 @@ class Run(Section):
     oversubscribe: bool
     optimizer: None = None
     published: dict = {}
-    tune: dict[str, Any] = {}
+    tune: dict[str, Any] = {}  # what sweep=tune draws
     budget: Count = 1  # these four with sweep=tune
     seeds: Count = 1
     draw_seed: Natural | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from elmo_bench.runs import leaves, settings_digest
+from elmo_bench.runs import drawn_space, settings_digest
 from elmo_bench.terminal import duration
 
 
@@ -18,9 +18,8 @@ def side_of(config: DictConfig) -> str:
     """Return a digest of a run's settings without the seed and what `sweep=tune` draws."""
     content = config.copy()
     OmegaConf.set_struct(content, False)
-    space: Any = OmegaConf.to_container(content.get("tune") or OmegaConf.create({}))
-    drawn = dict(leaves(space))
-    for key in ("seed", "trial", *drawn):
+    raw: Any = OmegaConf.to_container(content)
+    for key in ("seed", "trial", *drawn_space(raw)):
         OmegaConf.update(content, key, None, force_add=True)
     return settings_digest(content)
 

@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
-from elmo_bench.runs import leaves
+from elmo_bench.runs import drawn_space, leaves
 from elmo_bench.settings.command import quoted
 from elmo_bench.terminal import counted_noun
 
@@ -44,8 +44,8 @@ class Side(NamedTuple):
 class Tuner(Sweeper):
     """Sweeps over the sides of a command, and over the draws of each.
 
-    A sweep in the command makes sides, unless its key is in the space (the `tune` group) or it is
-    an interval: then it is the space of its key. KEY=VALUE fixes a key.
+    A sweep in the command makes sides, unless its key is in the space (`tune`) or it is an
+    interval: then it is the space of its key. KEY=VALUE fixes a key.
     """
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
@@ -92,9 +92,9 @@ class Tuner(Sweeper):
     def sides(self, arguments: Sequence[str]) -> list[Side]:
         """Return the sides of a command; raises ValueError for a wrong space.
 
-        With a space of `fit.batch_size` and `elmo.l2` for tune=X, the command
-        `encoder=none,mini tune=X fit.batch_size=16,32` has the sides none and mini; each draws
-        `fit.batch_size` from 16 and 32, and `elmo.l2` from X.
+        If the task's space has `fit.batch_size` and `elmo.l2`, the command
+        `encoder=none,mini fit.batch_size=16,32` has the sides none and mini; each draws
+        `fit.batch_size` from 16 and 32, and `elmo.l2` from the task's space.
         """
         overrides = {each.key_or_group: each for each in self._parsed(arguments)}
         seed = overrides.get("seed")
@@ -140,7 +140,7 @@ class Tuner(Sweeper):
 
     def _space(self, config: Any) -> dict[str, Override]:
         raw: Any = OmegaConf.to_container(config)
-        spaces = dict(leaves(raw.get("tune") or {}))
+        spaces = drawn_space(raw)
         parsed = self._parsed([f"{key}={space}" for key, space in spaces.items()])
         return dict(zip(spaces, parsed, strict=True))
 
@@ -162,8 +162,8 @@ def _check_space(space: Overrides, config: Any) -> None:
         if not is_known or (rate is not None and not sweep.start <= rate <= sweep.end):
             has = f"has {key}={rate}" if is_known else "does not have this setting"
             raise ValueError(
-                f"tune draws {each.input_line}, but the model {has}: choose another space (tune="
-                f"bert for experiment=bert/...), or give one: '{key}=interval(LOW,HIGH)'"
+                f"tune draws {each.input_line}, but the model {has}: give another space, "
+                f"'{key}=interval(LOW,HIGH)', or leave it out: '++tune={{{key}:null}}'"
             )
 
 

@@ -49,7 +49,7 @@ class BiLstmCrf(nn.Module):
         return self.output(F.dropout(h, self.output_dropout, self.training))
 
     def loss(self, scores: Float[Tensor, "B T K"], batch: Batch) -> Float[Tensor, ""]:
-        """Return the batch's negative log-likelihood, summed: `task.elmo.l2` is for this scale.
+        """Return the batch's negative log-likelihood, summed: `elmo.l2` is for this scale.
         Without the CRF it is the mean over a sentence's words, then over sentences.
         """
         mask = batch.tokens.mask

@@ -117,8 +117,8 @@ def test_commands(tmp_path):
         ran(tmp_path / "none", 1, "job=card", "out=mine", "task=ner", "encoder=none"),
         a_run(folder=tmp_path),  # came without its command
         replace(
-            ran(tmp_path / "tuned", 3, "sweep=tune", "budget=2", "tune=ner", "elmo.l2=0.1"),
-            config={"tune": {"elmo.l2": "choice(0, 0.1)"}},
+            ran(tmp_path / "tuned", 3, "sweep=tune", "budget=2", "elmo.l2=0.1"),
+            config={"budget": 2, "tune": {"elmo.l2": "choice(0, 0.1)"}},
         ),
     ]
     for seed, name in ((1, "best.ckpt"), (2, "best.ckpt"), (3, "mine.ckpt")):

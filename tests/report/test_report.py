@@ -389,10 +389,9 @@ def test_what_the_paper_did_not_publish(tmp_path):
         "elmo_norm": "word",
         "elmo_dropout": 0.1,
     }
-    own = {"at": ["input"], "dropout": 0.5}
     for number, (key, value) in enumerate(others.items()):
-        result(tmp_path / str(number), 0.5, **{key: value}, task_elmo=own)
-    result(tmp_path / "part", 0.5, task_elmo=own)
+        result(tmp_path / str(number), 0.5, **{key: value})
+    result(tmp_path / "part", 0.5)
     change(tmp_path / "part", lambda content: content["config"].update(fraction=0.5))
     found = {run.folder.name: published(run, "f1", "test") for run in collect([tmp_path])}
     assert {name for name, figure in found.items() if figure} == {"none"}
@@ -408,9 +407,8 @@ def test_the_tables_of_the_paper(tmp_path):
         "another": {"elmo_l2": 0.5},
         "output": {"elmo_at": ["output"]},
     }
-    own = {"at": ["input"], "l2": 0.001}
     for name, setting in settings.items():
-        result(tmp_path / name, 0.4, task_name="srl", task_elmo=own, **setting)
+        result(tmp_path / name, 0.4, task_name="srl", **setting)
     runs = {run.folder.name: run for run in collect([tmp_path])}
 
     def figures(*which):
@@ -432,7 +430,7 @@ def test_the_tables_of_the_paper(tmp_path):
 
 def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
     """If it is of one of the paper's sweeps; in that one whatever else the command line set."""
-    settings = {"task_name": "srl", "task_elmo": {"at": ["input"], "l2": 0.001}}
+    settings = {"task_name": "srl"}
     for name, table, setting in (
         ("base", 1, {"elmo_mix": "none"}),
         ("mix", 1, {}),
@@ -464,7 +462,7 @@ def test_a_file_with_a_part_of_the_training_set_is_not_all_of_it(tmp_path):
     """As a fraction below 1: `data=snli data.files.train=PART`, and experiment=snli fraction=1."""
     for file in ("snli_1.0_train.jsonl.gz", "snli_1.0_train.jsonl", "part.jsonl"):
         of_data = {"name": "snli", "files": {"train": f"/elsewhere/{file}"}}
-        result(tmp_path / file, 0.4, task_name="snli", task_elmo={"at": ["input", "output"]})
+        result(tmp_path / file, 0.4, task_name="snli")
         change(tmp_path / file, lambda content, it=of_data: content["config"].update(data=it))
     runs = [*collect([tmp_path])]
     assert {
@@ -559,15 +557,15 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
     has a baseline of its own.
     """
     result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
-    for l2 in (0.0, 1.0):
-        result(tmp_path / f"{l2}", 0.5 + l2 / 10, elmo_l2=l2)
+    for l2 in (0.1, 1.0):
+        result(tmp_path / f"{l2}", 0.4 + l2 / 2, elmo_l2=l2)
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"], baseline=("none",))
     differences = {
         cell.row: cell.comparison and round(cell.comparison.difference, 6) for cell in found.cells
     }
-    assert differences == {("-",): None, (0.0,): 0.1, (1.0,): 0.2}
+    assert differences == {("-",): None, (0.1,): 0.05, (1.0,): 0.5}
     assert all("no baseline run" not in note for note in found.notes)
-    assert [row[-1] for row in tables(found)["paper"].rows] == ["", "21.02", "21.02"]
+    assert [row[-1] for row in tables(found)["paper"].rows] == ["", "21.02"]  # λ = 0.1
     result(tmp_path / "own", 0.1, elmo_mix="all", elmo_l2=1.0)
     runs = collect([tmp_path])
     for run in runs:  # as if λ did something without ELMo, too
@@ -575,7 +573,7 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
             run.settings["encoder.name"] = "none"
     found = report(runs, ["elmo.l2"], ["encoder"], baseline=("none",))
     (served,) = (cell for cell in found.cells if (cell.row, cell.column) == ((1.0,), ("mini",)))
-    assert served.comparison.difference == pytest.approx(0.5)
+    assert served.comparison.difference == pytest.approx(0.8)
 
 
 def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):

@@ -51,8 +51,7 @@ HARMLESS = {
         *("task.title", "task.monitor_title", "task.suffix", "task.published", "published"),
     ),
     "only other settings read it, by reference": (
-        *("task.elmo", "task.batch_size", "task.batch_scores", "task.max_epochs"),
-        *("task.patience", "task.gradient_clip", "task.gradient_clip_algorithm", "by_finetune"),
+        *("task.gradient_clip", "task.gradient_clip_algorithm", "task.esim", "by_finetune"),
         *("task.gold_without", "task.by_gold", "data.metric"),
     ),
     "a text to compare the corpus with": ("text",),

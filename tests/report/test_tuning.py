@@ -127,7 +127,7 @@ def test_the_verdict_changes_with_the_budget(ours, theirs, said):
 @pytest.mark.parametrize(("score", "lowest"), [(0.2, 0.0), (-0.2, -1.0)])
 def test_a_draw_that_failed_has_the_lowest_score(score, lowest):
     """Of a correlation -1."""
-    failed, scored = (a_run(config={"trial": n, "tune": SPACE}) for n in range(2))
+    failed, scored = (a_run(config={"trial": n, "budget": 2, "tune": SPACE}) for n in range(2))
     draws = [replace(scored, metrics={"dev/f1": score}), replace(failed, reason="MemoryError")]
     found = side(draws)
     assert [*found.scores] == [lowest, score]
@@ -155,6 +155,7 @@ def run(folder, encoder, seed, trial=None, dev=None, lr=0.001, **more):
         "finetune": {"name": "none", "lr": lr},  # as an experiment that interpolates it
         "seed": seed,
         "trial": trial,
+        "budget": None,  # that of the command is not compared here
         "tune": SPACE,
     } | more
     if not dev:

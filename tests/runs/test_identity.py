@@ -50,8 +50,7 @@ def identity():
         ("embed.freeze=true", ""),  # random vectors are never frozen
         ("vocab.lowercase=false vocab.unit_vectors=true", ""),
         # The way to a setting does not count.
-        ("fit.batch_size=7", "task.batch_size=7"),
-        ("elmo.l2=1", "task.elmo.l2=1.0"),
+        ("elmo.l2=1", "elmo.l2=1.0"),
         # A mix of one layer has no rate of its own, and lambda no share to act on.
         ("elmo.mix=top elmo.mix_lr=0.1", "elmo.mix=top"),
         *(

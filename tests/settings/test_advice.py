@@ -52,8 +52,8 @@ def said(arguments: list[str]) -> str:
         ("task=nerr", "task=nerr, but it must be classify, coref, ner, parse, pos, snli, squad, srl or sst5; did you mean task=ner?"),
         ("encoder=bert", "did you mean encoder=bert_base?"),
         ("experiment=brt/nr", "experiment=brt/nr, but it must be "),
-        ("experiment=brt/nr", "or wnut17; did you mean experiment=bert/ner?"),
-        ("head=spam", "did you mean head=span? (~head removes the group)"),
+        ("experiment=brt/nr", "; did you mean experiment=bert/ner?"),
+        ("head=spam", "did you mean head=span?"),
         ("tsk=ner", "there is no setting tsk; did you mean task=ner?"),
         ("model=bert", "there is no setting model; did you mean encoder=bert?"),
         ("data.files.valid=x", "did you mean data.files.dev=x?"),
@@ -70,7 +70,8 @@ def said(arguments: list[str]) -> str:
         ("=3", "=3 has no key: write KEY=3"),
         ("seed", "seed has no value: write seed=VALUE"),
         ("~seed", "seed is missing: set seed=VALUE"),
-        ("~recipe", ""),
+        ("~task/for", ""),
+        ("recipe=foo", "recipe=foo, but it must be finetune_bert"),
         ("recipe=null", "recipe=null: in place of null, a group without an option has []: recipe=[]"),
         ("text=sample,null", "has []: text=[]"),
         ("text=[] vocab.vectors=null", ""),
@@ -97,7 +98,6 @@ def said(arguments: list[str]) -> str:
         ("outputs_dir=README.md", "outputs_dir=README.md is a file, but it must be a folder"),
         ("hydra.job.chdir=true", "hydra.job.chdir=true would look for relative paths in the folder"),
         # What a + or another option is for.
-        ("+task.elmo.norm=word", ""),
         ("trainer=smoke trainer.max_epochs=2", ""),
         ("+trainer.logger=true", "trainer.logger would not be read: set logger"),
         ("job=pretrain text=files text.files.train=a", ""),
@@ -192,7 +192,7 @@ def test_matplotlib_does_not_tell_of_its_fonts():
 def test_help_of_jobs_with_settings_of_others():
     assert "\nbaseline: null " in help_of_job("paper")
     assert "\nencoder: wiki  " in help_of_job("train")
-    assert "\n  batch_size: ${task.batch_size}  " in help_of_job("train")
+    assert "\n  batch_size: 32  " in help_of_job("train")
     assert help_of_job("reprot").endswith("score or train; did you mean job=report?")
 
 

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.settings.check import faults
 from elmo_bench.settings.types import arguments
 from tests import conftest
+from tests.conftest import OF_RESULTS
 
 CONF = Path(__file__).parents[2] / "conf"
 OPTIONS = sorted(
@@ -22,9 +23,10 @@ PAPER = {
     for path in sorted(CONF.glob("sweep/*[0-9].yaml"))
 }
 TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
-EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
-RECIPES = sorted(path.stem for path in CONF.glob("recipe/*.yaml"))
-FINETUNE = [recipe for recipe in RECIPES if recipe.startswith("finetune_")]
+EXPERIMENTS = sorted(path.stem for path in CONF.parent.glob("results/conf/experiment/*.yaml"))
+FOR_CORPORA = sorted(
+    "/".join(path.parts[-2:])[: -len(".yaml")] for path in CONF.glob("task/for/*/*.yaml")
+)
 BERT = sorted(path.stem for path in CONF.glob("experiment/bert/*.yaml"))
 # Groups that one job alone brings in.
 ONLY_WITH = {group: ["job=pretrain"] for group in ("bilm", "text", "bilm_optimizer")}
@@ -66,7 +68,7 @@ ADAM, ADADELTA = ("Adam", 0.001, None, None, None), ("Adadelta", 1.0, 0.95, 1e-6
     [
         (["task=snli", "data=snli", "optimizer=adadelta", "task.optimizer.lr=1"], ADADELTA),
         (["task=srl"], ADAM),
-        (["task=srl", "~recipe"], ADADELTA),
+        (["task=srl", "~task/for"], ADADELTA),
         (["task=srl", "optimizer=adamw"], ("AdamW", 0.001, None, None, 0.01)),
         (["task=squad", "data=squad1"], ("Adadelta", 1.0, 0.95, 1e-8, None)),
         (["task=squad", "data=squad1", "optimizer=adam"], ADAM),
@@ -81,16 +83,16 @@ def test_an_optimizer_comes_whole(overrides, expected):
     assert optimizer.betas is None
 
 
-@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if not recipe.endswith("_bert")])
-def test_a_recipe_is_for_one_corpus_and_task(recipe):
-    """It changes the task's settings, none of which it invents; `~recipe` and other corpora leave
-    them as they are.
+@pytest.mark.parametrize("of_corpus", FOR_CORPORA)
+def test_settings_for_one_corpus(of_corpus):
+    """They change the task's settings, none of which they invent; `~task/for` and other corpora
+    leave these as they are.
     """
-    corpus, task = recipe.split("_")
-    with_recipe = composed(f"data={corpus}", f"task={task}")
-    without = composed(f"data={corpus}", f"task={task}", "~recipe")
-    assert with_recipe != without
-    assert keys(with_recipe) <= keys(without)
+    corpus, task = of_corpus.split("/")
+    changed = composed(f"data={corpus}", f"task={task}")
+    without = composed(f"data={corpus}", f"task={task}", "~task/for")
+    assert changed != without
+    assert keys(changed) <= keys(without)
     other = composed("data=wikigold", f"task={task}")  # before a task reads its corpus's columns
     assert OmegaConf.to_container(without.task) == OmegaConf.to_container(other.task)
 
@@ -98,12 +100,10 @@ def test_a_recipe_is_for_one_corpus_and_task(recipe):
 @pytest.mark.parametrize("corpus", EXPERIMENTS)
 def test_an_experiment_is_a_whole_setting(corpus):
     """It says which task, and trains for no more epochs than the task does."""
-    cfg = composed(f"experiment={corpus}")
+    cfg = composed(OF_RESULTS, f"experiment={corpus}")
     data = "ud" if "treebank" in cfg.data else cfg.data.name.removesuffix("_subset")
-    task = composed(f"task={cfg.task.name}", f"data={data}", "~recipe")
-    assert keys(cfg) - keys(task) <= {
-        *("published", "published.table", "task.elmo.norm", "task.callbacks")
-    }
+    task = composed(f"task={cfg.task.name}", f"data={data}", "~task/for")
+    assert keys(cfg) - keys(task) <= {"published", "published.table", "task.callbacks"}
     assert keys(task) <= keys(cfg)
     assert cfg.fit.max_epochs <= task.fit.max_epochs
     assert faults(cfg) == []
@@ -125,30 +125,30 @@ def test_an_experiment_as_in_berts_paper(task, finetune):
     if finetune == "lora":  # no setting is invented
         own = [f"task={cfg.task.name}", f"data={cfg.data.name}", "encoder=bert_base"]
         known = keys(composed(*own, "recipe=finetune_bert", "finetune=lora"))
-        own = ("task.model.", "by_finetune")
+        own = ("task.model.", "by_finetune", "tune.")
         assert {key for key in keys(cfg) - known if not key.startswith(own)} == set()
 
 
-@pytest.mark.parametrize("recipe", FINETUNE)
 @pytest.mark.parametrize("task", TASKS)
-def test_a_recipe_for_fine_tuning_is_for_every_task(recipe, task):
+def test_a_recipe_for_fine_tuning_is_for_every_task(task):
     """It trains the encoder, by a schedule, and invents no setting but those of heads that a task
     may lack.
     """
-    cfg = composed(f"task={task}", f"recipe={recipe}")
-    without = composed(f"task={task}", "~recipe", "rnn=identity")
+    cfg = composed(f"task={task}", "~task/for", "recipe=finetune_bert")
+    without = composed(f"task={task}", "~task/for", "rnn=identity")
     assert cfg.finetune.name == "full"
     assert keys(cfg.rnn) == keys(without.rnn)
     assert cfg.finetune.lr < cfg.task.optimizer.lr
     assert keys(cfg.elmo) <= keys(without.elmo)
-    of_esim = {"elmo.model", "elmo.model.attention_dropout", "elmo.model.l2"}
+    of_esim = {"esim", "esim.attention_dropout", "esim.l2"}
     assert keys(cfg.task) - keys(without.task) <= {"model.dropout", *of_esim}
     assert keys(cfg.fit) == keys(without.fit)
     assert "_target_" in cfg.schedule
     assert cfg.fit.patience >= cfg.fit.max_epochs
 
 
-# Dropout and penalties of a task's layers that are left with recipe=finetune_bert and linear_bert.
+# Dropout and penalties of a task's layers that are left with recipe=finetune_bert, and with the one
+# of experiment=bert/...
 OF_LAYERS = {
     "classify": ({"dropout": 0.1}, {"dropout": 0.0}),
     "coref": (
@@ -164,17 +164,20 @@ OF_LAYERS = {
     ),
     "squad": ({"dropout": 0.1}, {"dropout": 0.0}),
     "srl": ({}, {}),
-    "sst5": ({"dropout": 0.1}, {"dropout": 0.1}),  # that of head=identity_sst5
+    "sst5": ({"dropout": 0.1}, {"dropout": 0.1}),  # on the command line, with the head
 }
 MONITORS = dict.fromkeys(TASKS, "f1") | {"parse": "las"}
 MONITORS |= dict.fromkeys(("classify", "pos", "snli", "sst5"), "accuracy")
 
 
-@pytest.mark.parametrize(("place", "recipe"), [(0, "finetune_bert"), (1, "linear_bert")])
+@pytest.mark.parametrize(("place", "recipe"), [(0, "finetune_bert"), (1, "shared/linear_bert")])
 @pytest.mark.parametrize("task", TASKS)
 def test_what_a_recipe_of_bert_leaves(task, place, recipe):
     """The settings of Devlin et al., whatever the task's own are; the score stays the task's."""
-    cfg = composed(f"task={task}", "data=files", f"recipe={recipe}", "encoder=transformer")
+    linear = {"ner": ["head=linear"], "sst5": ["head=pooled", "task.model.dropout=0.1"]}.get(
+        task, []
+    )
+    cfg = composed(f"task={task}", "data=files", f"recipe={recipe}", "encoder=transformer", *linear)
     elmo = [cfg.elmo[key] for key in ("mix", "at", "norm", "l2", "dropout")]
     assert elmo == ["top", ["input"], "none", 0, 0.1]
     assert (cfg.rnn._target_, cfg.rnn.dropout) == ("elmo_bench.nn.Identity", 0)
@@ -198,8 +201,8 @@ SCORES = {
     "stsb": ("pearson_spearman", "mean of Pearson's and Spearman's correlation", None),
     "rte": ("accuracy", "accuracy", None),
 }
-WAYS = ["task=classify", "~recipe task=classify", "experiment=bert/classify", "experiment=classify"]
-WAYS += [f"recipe={recipe} task=classify" for recipe in ("finetune_bert", "linear_bert")]
+WAYS = ["task=classify", "recipe=finetune_bert task=classify", "experiment=bert/classify"]
+WAYS += [f"{OF_RESULTS} experiment=classify"]
 
 
 @pytest.mark.parametrize("corpus", SCORES)
@@ -225,16 +228,11 @@ def test_the_command_line_may_change_a_recipe_for_fine_tuning():
     assert cfg.task.model.hidden_size == 100
 
 
-def test_without_an_rnn_a_linear_layer_is_left():
-    """In the tasks that have an upper RNN, unless its size is given."""
+def test_a_task_without_an_rnn_keeps_its_layers():
+    """`head=linear` removes the upper RNN of NER."""
     for task in TASKS:
-        own, model = (composed(f"task={task}", *more).task.model for more in ([], ["rnn=identity"]))
-        if task == "sst5":
-            assert (model._target_, model.pool) == ("tasks.classify.pooled.Pooled", "mean")
-        else:
-            assert model == dict(own) | ({"hidden_size": None} if task == "ner" else {})
-    kept = composed("task=ner", "rnn=identity", "task.model.hidden_size=50")
-    assert kept.task.model.hidden_size == 50
+        assert composed(f"task={task}", "rnn=identity").task == composed(f"task={task}").task
+    assert composed("rnn=identity", "head=linear").task.model.hidden_size is None
 
 
 @pytest.mark.parametrize(
@@ -256,7 +254,7 @@ def test_a_sweep_of_the_paper_is_the_papers(sweep, task):
     assert cfg.task.model == own.task.model
     here = composed("data=sample", "encoder=mini", f"sweep={sweep}", f"task={task}")
     assert (here.data.name, here.encoder.name) == ("sample", "mini")
-    assert here.fit.max_epochs < cfg.fit.max_epochs  # its recipe's
+    assert here.fit.max_epochs < cfg.fit.max_epochs  # by task/for/sample
     assert (here.vocab.vectors, here.elmo.adapt) == (None, False)
     assert faults(cfg) == []
 
@@ -312,7 +310,7 @@ def test_corpora_and_word_vectors_of_the_paper(task, corpus, files, freeze, lowe
     """So that no table trains random vectors unless it is told to."""
     assert composed("data=paper", f"task={task}").data.name == corpus
     cfg = composed("sweep=table1", f"task={task}")
-    paths = [f"data/vectors/{file}" for file in files]
+    paths = [f"vectors/{file}" for file in files]
     assert cfg.vocab.vectors == (paths if len(paths) > 1 else paths[0])
     read = cfg.embed.freeze, cfg.vocab.lowercase, cfg.vocab.unit_vectors
     assert read == (freeze, lowercase, unit)

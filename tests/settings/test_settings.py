@@ -6,6 +6,7 @@ from elmo_bench import callback
 from elmo_bench.settings import check, types
 from elmo_bench.settings.check import applied_options, expand_home, faults
 from tests import conftest
+from tests.conftest import OF_RESULTS
 from tests.test_run import run
 
 
@@ -22,7 +23,7 @@ WRONG = [
     ("elmo.at=[]", "elmo.at=[], but it must have at least 1 item"),
     ("embed.word_dim=0 encoder=none embed=words", "embed.word_dim=0 without an encoder at"),
     ("embed=words embed.word_dim=0 elmo.at=[output]", "embed.word_dim=0 without an encoder at"),
-    ("+task.elmo.mix=top", "task.elmo.mix=top has no effect: set elmo.mix"),
+    ("+task.elmo.mix=top", "there is no setting task.elmo; "),
     ("job=pretrain text=sample out=a trainer.devices=2", "trainer.devices=2, but job=pretrain uses"),
     ("job=pretrain text=sample out=a fit.max_epochs=3", "fit.max_epochs is not read by job=pretrain"),
     ("+data.read.ner.annotated=true", "data.read.ner: annotated is none of its splits with opti"),
@@ -31,9 +32,7 @@ WRONG = [
     ("+data.read.ner.dev.anotated=true", "data.read.ner.dev.anotated=true, but the arguments"),
     ("+trainer.limit_val_batches=0", "trainer.limit_val_batches=0, but it must be greater than"),
     ("embed.word_dim=0 vocab.vectors=a", "embed.word_dim=0 with vocab.vectors: vocab.vectors=null"),
-    ("experiment=wikigold task.patience=2", "task.patience has no effect, since another option sets fit.patience: set that"),
-    ("experiment=bert/snli task.elmo.norm=word", "task.elmo.norm has no effect, since another"),
-    ("experiment=squad optimizer=adadelta", "optimizer=adadelta sets task.optimizer.lr=1.0, but the experiment sets 0.002"),
+    (f"{OF_RESULTS} experiment=squad optimizer=adadelta", "optimizer=adadelta sets task.optimizer.lr=1.0, but the experiment sets 0.002"),
     ("experiment=bert/ner optimizer=adam task.optimizer.lr=1 task.optimizer.weight_decay=0", "optimizer=adam sets task.optimizer._target_=torch.optim.Adam, but the experiment"),
     ("task=squad data=squad1 finetune=full", "finetune.lr=0.0001 is for Adam, but the task trains"),
     ("sweep=table1 encoder=bert_base", "elmo.adapt=true, but encoder=bert_base is no pretrained"),
@@ -53,7 +52,6 @@ WRONG = [
     ("+bilm_optimizer.foo=1 job=pretrain", "there is no setting bilm_optimizer.foo; "),
     ("logger.csv=3", "logger.csv=3, but it must be {KEY:VALUE}"),
     ("outputs_dir=2024", "outputs_dir=2024, but it must be a string; quote a name that is a number"),
-    ("recipe=foo", "recipe=foo, but it must be finetune_bert, linear_bert"),
     ("vocab.lowercase=1", "vocab.lowercase=1, but it must be true or false, or 'fallback'"),
     ("elmo.l2=nan", "elmo.l2=nan, but it must be a finite number"),
     ("elmo.mix={a:1}", "elmo.mix={a:1}, but it must be 'all', 'top', 'uniform' or 'none', or an integer, or a list"),
@@ -96,8 +94,8 @@ def test_all_faults_are_said_at_once():
 
 
 def test_a_value_that_others_repeat_is_named_once():
-    (line,) = faults(composed("task.patience=0"))
-    assert line.startswith("task.patience=0, ")
+    (line,) = faults(composed("fit.max_epochs=0"))
+    assert line.startswith("fit.max_epochs=0, ")
     (line,) = faults(composed("encoder=static", "encoder.vectors=[a,2]"))
     assert line == "encoder.vectors=[a,2], but it must be a string"
 
@@ -107,7 +105,7 @@ def test_a_value_that_others_repeat_is_named_once():
     [
         ["elmo.mix=[0,2]", "elmo.at=[output]", "store.max_bytes=null", "fit.batch_tokens=null"],
         ["embed.word_dim=0", "fraction=1", "elmo.l2=0", "trainer.devices=2"],
-        ["task=sst5", "task.phrases=1", "task.model.maxout=4", "~recipe", "task.classes=2"],
+        ["task=sst5", "task.phrases=1", "task.model.maxout=4", "~task/for", "task.classes=2"],
         ["job=report", "runs=[a,b]", "rows=task", "baseline=[none,0]", "where={task:ner}"],
         ["encoder=transformer", "encoder.model=bert", "encoder.pooling=mean", "encoder.window=8"],
         ["optimizer=adamw", "task.optimizer.betas=[0.9,0.99]", "trainer.precision=bf16-mixed"],
@@ -116,17 +114,17 @@ def test_a_value_that_others_repeat_is_named_once():
         ["task=squad", "embed=words", "rnn=bilstm", "finetune=full", "finetune.lr=0"],
         ["trainer.precision=bf16", "trainer.devices=[0,1]", "+trainer.limit_val_batches=1"],
         ["trainer.precision=16", "trainer.devices=[0]", "data.name=2003", "recipe='finetune_bert'"],
-        ["recipe=[finetune_bert,sample_ner]", "trainer.gradient_clip_val=0"],
+        ["recipe=finetune_bert", "~task/for", "trainer.gradient_clip_val=0"],
         ["experiment=bert/ner", "task.optimizer.lr=3e-5", "fit.max_epochs=2"],
         ["embed.word_dim=${rnn.hidden_size}"],
-        ["task.patience=2", "optimizer=adadelta", "task.elmo.dropout=0.1"],
+        ["fit.patience=2", "optimizer=adadelta", "elmo.dropout=0.1"],
         ["trainer=overfit", "fit.patience=9"],
         [STEPS],
-        ["experiment=wikigold", "trainer=overfit", "fit={max_epochs:9,patience:9}"],
-        ["+task.elmo.gate=0.3", "task.model.dropout=${task.elmo.gate}"],
+        [OF_RESULTS, "experiment=wikigold", "trainer=overfit", "fit={max_epochs:9,patience:9}"],
+        ["+task.gates.one=0.3", "task.model.dropout=${task.gates.one}"],
         ["+data.read.ner.train.annotated=true", "+trainer.limit_test_batches=0.5"],
-        ["experiment=squad", "optimizer=adadelta", "task.optimizer.lr=0.5"],
-        ["task=snli", "head=pooled", "task.elmo.model.attention_dropout=0.3"],  # of another head
+        [OF_RESULTS, "experiment=squad", "optimizer=adadelta", "task.optimizer.lr=0.5"],
+        ["task=snli", "head=pooled", "task.esim.attention_dropout=0.3"],  # of another head
         ["task=squad", "data=squad1", "finetune=full", "optimizer=adam"],
     ],
     ids=" ".join,
@@ -136,7 +134,7 @@ def test_what_may_be_may_be(overrides):
 
 
 def test_overfitting_decides_over_an_experiment():
-    assert composed("experiment=wikigold", "trainer=overfit").fit.patience == 500
+    assert composed(OF_RESULTS, "experiment=wikigold", "trainer=overfit").fit.patience == 500
 
 
 def test_of_a_class_of_ones_own_the_signature_counts(tmp_path):
@@ -157,21 +155,13 @@ def test_an_argument_without_a_hint_may_be_anything(monkeypatch):
     assert types.misfits(100, hint) == types.misfits([{}], hint) == []
 
 
-def test_a_recipe_may_be_in_a_package():
-    """Hydra alone knows its contents."""
-    assert faults(composed("hydra.searchpath=[pkg://hydra.conf]", "recipe=of_a_package")) == []
-
-
-def test_recipes_that_apply_by_themselves_are_said():
-    assert applied_options(composed()) == ["recipe sample_ner applied; ~recipe leaves it out"]
-    said = applied_options(composed("rnn=identity", "recipe=finetune_bert"))
-    own = "recipe sample_ner is replaced by finetune_bert; recipe=[sample_ner,finetune_bert] applies both"
-    assert said == ["head identity_ner applied; ~head leaves it out", own]
-    both = applied_options(composed("recipe=[sample_ner,finetune_bert]"))
-    assert both == ["head identity_ner applied; ~head leaves it out"]
-    apart = applied_options(composed("task=snli", "head=summary", "~recipe", "encoder=mini"))
+def test_settings_for_a_corpus_are_said():
+    said = ["task/for sample/ner applied; ~task/for leaves it out"]
+    assert applied_options(composed()) == applied_options(composed("recipe=finetune_bert")) == said
+    apart = applied_options(composed("task=snli", "head=summary", "encoder=mini"))
     assert apart[-1] == "encoder=mini reads an example's texts apart: task.joint=false"
-    assert applied_options(composed("data=wikigold")) == applied_options(composed("~recipe")) == []
+    for other in ("data=wikigold", "~task/for", "task=pos"):
+        assert applied_options(composed(other)) == []
 
 
 def test_what_cannot_be_compared_is_not_run(monkeypatch):

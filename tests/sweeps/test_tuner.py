@@ -10,12 +10,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from elmo_bench import CONF
+from elmo_bench.runs import drawn_space
 from elmo_bench.settings.check import faults
 from elmo_bench.sweeps.tuner import Side, value
-from tests.conftest import composed
+from tests.conftest import OF_RESULTS, composed
 from tests.test_run import SMALL, forked, kill_sweep, run
 
-SPACES = sorted(path.stem for path in CONF.glob("tune/*.yaml"))
+TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
 
 
 def spaces(texts):
@@ -23,24 +24,27 @@ def spaces(texts):
     return dict(zip(texts, OverridesParser.create().parse_overrides(lines), strict=True))
 
 
-EXPERIMENTS = [path.stem for path in sorted(CONF.glob("experiment/*.yaml"))]
+EXPERIMENTS = sorted(path.stem for path in CONF.parent.glob("results/conf/experiment/*.yaml"))
+EXPERIMENTS += [f"bert/{path.stem}" for path in sorted(CONF.glob("experiment/bert/*.yaml"))]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_rates_are_those_of_an_experiments_optimizer(name):
-    cfg = composed("sweep=tune", f"experiment={name}")
+    cfg = composed(
+        OF_RESULTS,
+        "sweep=tune",
+        f"experiment={name}",
+        "finetune=full" if "bert" in name else "finetune=none",
+    )
     low, high = map(float, re.findall(r"[\d.]+e-\d|[\d.]+", cfg.tune["task.optimizer.lr"]))
     assert low <= cfg.task.optimizer.lr <= high
 
 
-@pytest.mark.parametrize("name", SPACES)
-def test_every_space(name):
+@pytest.mark.parametrize("options", [f"task={task}" for task in TASKS] + ["experiment=bert/snli"])
+def test_every_space(options):
     """What is drawn from it are settings, in their range."""
-    options = [f"task={name}", "data=sample"]
-    if name == "bert":
-        options = ["experiment=bert/classify", "encoder=bert_base", "data=cola"]
-    space = OmegaConf.load(CONF / "tune" / f"{name}.yaml")
-    side = Side([*options, "run_dir=here"], spaces(space))
+    space = drawn_space(OmegaConf.to_container(composed("sweep=tune", options)))
+    side = Side([options, "data=sample", "run_dir=here"], spaces(space))
     for number in range(4):
         assert faults(composed(*side.trial(number, None), whole=True)) == []
 
@@ -91,8 +95,8 @@ def test_what_is_no_space(text):
         ("seed=1,2", "seed=1,2, but all draws have one seed; seeds=5 is"),
         ("job=card", "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"),
         ("budget=0", "budget=0, but it must be greater than or equal to 1"),
-        ("experiment=bert/squad task.optimizer.lr=1e-4", "tune draws rnn.output_dropout=interval(0.0, 0.4), but the model does"),
-        ("experiment=bert/ner", "interval(3e-4, 5e-3)), but the model has task.optimizer.lr=5e-05: "),
+        ("task=squad rnn=identity optimizer=adam", "tune draws rnn.output_dropout=interval(0.0, 0.4), but the model does"),
+        ("task=srl ~task/for", "interval(3e-4, 5e-3)), but the model has task.optimizer.lr=1.0: "),
         ("++tune.rnn.dropout=0.3", "tune: rnn.dropout=0.3, but it must be interval(LOW,HIGH)"),
     ],
 )  # fmt: skip
@@ -136,7 +140,7 @@ def tuned(folder, encoder):
     assert len(ours) == len(trials) + len(last)
     assert not [key for each in trials.values() for key in each["metrics"] if "test/" in key]
     best = max(sorted(trials), key=lambda number: trials[number]["metrics"]["dev/f1"])
-    drawn = [*OmegaConf.load(CONF / "tune" / "ner.yaml")]
+    drawn = [*OmegaConf.load(CONF / "task" / "ner.yaml").tune]
     assert sorted(each["seed"] for each in last) == [2, 3]
     for each in last:
         assert "test/f1" in each["metrics"]

@@ -17,7 +17,8 @@ TEXTS = {"ner": "Ann I-PER\n\nAnn I-PER\nruns O\n", "sst5": "(3 Bravo)\n(1 (2 No
 def test_a_linear_head(tmp_path, task):
     """Nothing stands between the vectors [x_k; ELMo_k] and the scores but one linear layer."""
     (tmp_path / "gold").write_text(TEXTS[task])
-    cfg = composed(f"task={task}", "rnn=identity", "encoder=mini", "run_dir=here")
+    heads = {"ner": ["head=linear"], "sst5": ["head=pooled", "task.model.pool=mean"]}
+    cfg = composed(f"task={task}", "rnn=identity", "encoder=mini", "run_dir=here", *heads[task])
     model, _, batch = built(cfg, list(reader(cfg, "test")(tmp_path / "gold")))
     own = {"output", "crf"} if task == "ner" else {"classifier"}
     assert {name.partition(".")[0] for name, _ in model.named_parameters()} == {"backbone", *own}
@@ -43,7 +44,13 @@ def test_tags_chosen_apart(tmp_path):
     each word, whatever stands beside it.
     """
     (tmp_path / "gold").write_text(TEXTS["ner"])
-    settings = ["rnn=identity", "encoder=none", "run_dir=here", "task.model.crf=false"]
+    settings = [
+        "rnn=identity",
+        "head=linear",
+        "encoder=none",
+        "run_dir=here",
+        "task.model.crf=false",
+    ]
     cfg = composed("task=ner", *settings)
     model, vocab, batch = built(cfg, list(reader(cfg, "test")(tmp_path / "gold")))
     scores = torch.randn(2, 2, len(vocab.labels))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from elmo_bench.build.task_format import task_format
 from tasks.treebank import parse, pos
 from tasks.treebank.parse import Biaffine, best_tree, is_tree
-from tests.conftest import composed
+from tests.conftest import OF_RESULTS, composed
 from tests.tasks.small import TREES, built
 
 
@@ -85,7 +85,7 @@ def test_the_loss_is_a_mean_over_words_or_over_sentences(tmp_path):
     assert [len(example.words) for example in examples] == [4, 2]
     losses = {}
     for kind in ("words", "sentences"):
-        settings = ["task=parse", "~recipe", "encoder=none", "run_dir=here", "rnn.hidden_size=8"]
+        settings = ["task=parse", "~task/for", "encoder=none", "run_dir=here", "rnn.hidden_size=8"]
         chosen = [] if kind == "words" else [f"task.model.loss={kind}"]  # words: the default
         torch.manual_seed(1)
         model, vocab, batch = built(composed(*settings, *chosen), examples)
@@ -103,7 +103,7 @@ def test_the_loss_is_a_mean_over_words_or_over_sentences(tmp_path):
 
 
 def test_the_runs_of_results_keep_their_loss():
-    assert composed("experiment=ewt_parse").task.model.loss == "sentences"
+    assert composed(OF_RESULTS, "experiment=ewt_parse").task.model.loss == "sentences"
 
 
 def test_only_the_root_is_root_and_what_is_decoded_is_a_tree(tmp_path):
@@ -123,7 +123,7 @@ def test_only_the_root_is_root_and_what_is_decoded_is_a_tree(tmp_path):
 
 def test_parameters_of_dozat_and_manning():
     """Their sizes, counted by hand; words, characters and biLM left out."""
-    cfg = composed("task=parse", "~recipe", "encoder=none", "run_dir=here")
+    cfg = composed("task=parse", "~task/for", "encoder=none", "run_dir=here")
     model, vocab, _ = built(cfg, [parse.parse({"tokens": ["a"]}, "here")])
     size, labels = 2 * 400, len(vocab.labels)
     x = model.backbone.embed.dim

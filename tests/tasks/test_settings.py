@@ -24,7 +24,7 @@ CLASSES = {f"task.read.{split}.classes": 2 for split in ("train", "dev", "test")
         (
             "task=coref data=ontonotes5 rnn.dropout=0.25",
             {"rnn.hidden_size": 200, "rnn.dropout": 0.25, "elmo.dropout": 0.5, "elmo.l2": 0.0}
-            | {"elmo.at": ["input"], "embed.char_dim": 8, "task.batch_size": 1}
+            | {"elmo.at": ["input"], "embed.char_dim": 8, "fit.batch_size": 1}
             | {"task.model.max_width": 10, "task.model.spans_per_word": 0.4}
             | {"task.model.max_antecedents": 250},
         ),
@@ -76,7 +76,7 @@ class Wide(nn.Module):
 )
 def test_as_many_parameters_as_allennlp(command, labels, layers, word_dim, expected):
     """The task's layers of AllenNLP's configs, counted by hand; no word vectors, no biLM."""
-    cfg, vocab = composed(*command.split(), "task.elmo.at=[input]"), Vocab(["word"], [*labels])
+    cfg, vocab = composed(*command.split(), "elmo.at=[input]"), Vocab(["word"], [*labels])
     with torch.device("meta"):
         embed = Words(vocab=vocab, vectors={}, word_dim=word_dim)
         elmo = Elmo(layers, at=list(cfg.elmo.at))

@@ -13,7 +13,7 @@ from tests.jobs.small import SMALL
 DRY = ["rnn.dropout=0.0", "task.model.dropout=0.0", "embed.unknown_rate=0.0"]  # no random numbers
 PLAIN = {
     "ner": [*DRY, "elmo.dropout=0.0"],
-    "snli": [*DRY, "task.elmo.model.attention_dropout=0.0", "elmo.norm=none", "elmo.l2=0.1"],
+    "snli": [*DRY, "task.esim.attention_dropout=0.0", "elmo.norm=none", "elmo.l2=0.1"],
 }
 
 

@@ -88,7 +88,7 @@ def runs(tmp_path):
     chances |= {("two", "none"): 0.6, ("two", "all"): 0.3}
     for (corpus, mix), chance in chances.items():
         settings = {"data_name": corpus, "elmo_mix": mix, "elmo_l2": 0.1 if mix == "all" else 9}
-        settings |= {"encoder_name": "none" if mix == "none" else "mini", "task_elmo": {"l2": 0.1}}
+        settings |= {"encoder_name": "none" if mix == "none" else "mini"}
         for seed in (1, 2, 3, 4, 5):
             right = rng.random(400) < chance
             folder = tmp_path / f"{corpus}-{list(chances).index((corpus, mix))}{seed}"
@@ -109,7 +109,7 @@ def decide(runs, **asked):
 
 def test_each_corpus_has_its_own_verdict(runs):
     asked = {
-        "helps": {"source": "Table 1", "ours": {"elmo.l2": "task"}, "theirs": NONE},
+        "helps": {"source": "Table 1", "ours": {"elmo.l2": 0.1}, "theirs": NONE},
         "top": {"source": "Table 2", "ours": {}, "theirs": {"elmo.mix": "top"}},
         "harms": {"source": "-", "ours": NONE, "theirs": {}, "where": {"data": "two"}},
         "saves": {"source": "-", "ours": {"fraction": 0.1}, "theirs": NONE},
@@ -136,7 +136,7 @@ def test_each_corpus_has_its_own_verdict(runs):
 
 def test_a_primary_claim_is_a_family_of_its_own(runs):
     """Whatever else is asked; its comparisons have the same p where another claim has them, too."""
-    about = {"source": "Table 1", "ours": {"elmo.l2": "task"}, "theirs": NONE}
+    about = {"source": "Table 1", "ours": {"elmo.l2": 0.1}, "theirs": NONE}
     asked = {
         "helps": about | {"primary": True},
         "again": about,
