@@ -167,9 +167,10 @@ def last_step(task: str, scratch: Path, *settings: str) -> Step:
         folders = [f"{key}={scratch}" for key in ("cache_dir", "run_dir")]
         cfg = compose("config", [f"task={task}", "trainer=cpu", *folders, *small, *settings])
     pl.seed_everything(cfg.seed, verbose=False)
-    _, elmo, data, _, module = build.parts(cfg)
-    store = build.store(cfg, elmo, data, torch.device("cpu"))
-    data.feed(module.model.backbone, store)
+    parts = build.parts(cfg)
+    module = parts.module
+    store = build.store(cfg, parts.elmo, parts.examples.all_sentences, torch.device("cpu"))
+    data = build.data(cfg, parts.examples, parts.vocab, module.model.backbone, store)
     waits = Waits()
     last = Last(waits)
     trainer = _trainer(cfg, [last, LearningRateMonitor("step")])

@@ -23,7 +23,9 @@ from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerStore, build_store, load_encoder
 from elmo_bench.encoders.bilm import BiLm
 from elmo_bench.settings.hydra_private import OF_VERSION
-from elmo_bench.training.data import TaskData
+from elmo_bench.text import Vocab
+from elmo_bench.training.batches import LengthBatches
+from elmo_bench.training.data import Examples
 
 from .tasks import step, there
 from .timing import CONF, Comparison, Setting, seconds
@@ -55,20 +57,28 @@ def compare(setting: Setting) -> Iterator[Comparison]:
                 f"run_dir={setting.scratch}",
             ],
         )
-    data = build.data(cfg)
-    data.vocab, _ = build.vocab(cfg, data)
+    examples = build.examples(cfg)
+    vocab, _ = build.vocab(cfg, examples)
     for name in (*([] if setting.quick else ["wiki"]), *setting.sizes):
         bilm: Any = load_encoder("wiki") if name == "wiki" else setting.bilm(name)
         bilm.to(setting.device)
-        yield from _of(f"{cfg.data.name}, biLM {name}", bilm, cfg, data, setting)
+        yield from _of(f"{cfg.data.name}, biLM {name}", bilm, cfg, examples, vocab, setting)
 
 
 def _of(
-    title: str, bilm: BiLm, cfg: DictConfig, data: TaskData, setting: Setting
+    title: str,
+    bilm: BiLm,
+    cfg: DictConfig,
+    examples: Examples,
+    vocab: Vocab,
+    setting: Setting,
 ) -> Iterator[Comparison]:
-    batches: Any = data.train_dataloader().batch_sampler
+    train = examples.by_split["train"]
+    lengths = [sum(map(len, example.sentences)) for example in train]
+    bounds = {key: cfg.fit[key] for key in ("batch_size", "batch_tokens", "batch_scores")}
+    batches = LengthBatches(lengths, shuffle_seed=cfg.seed, **bounds)
     numbers = list(itertools.islice(batches, 1 if setting.quick else 8))
-    sentences = [s for batch in numbers for n in batch for s in data.examples["train"][n].sentences]
+    sentences = [s for batch in numbers for n in batch for s in train[n].sentences]
     folders = (setting.scratch / f"sweep-{title}-{count}" for count in itertools.count())
     spent: dict[str, list[float]] = defaultdict(list)
 
@@ -80,7 +90,8 @@ def _of(
 
     layers = {STORE: (bilm, build_one()), EACH: (bilm, None), NONE: (None, None)}
     epochs = {
-        name: noted(name, _epoch(cfg, data, numbers, *which)) for name, which in layers.items()
+        name: noted(name, _epoch(cfg, examples, vocab, numbers, *which))
+        for name, which in layers.items()
     }
     epochs |= {BUILD: noted(BUILD, build_one)}
     yield Comparison(
@@ -98,7 +109,8 @@ def _of(
 
 def _epoch(
     cfg: DictConfig,
-    data: TaskData,
+    examples: Examples,
+    vocab: Vocab,
     numbers: list[list[int]],
     bilm: BiLm | None,
     store: LayerStore | None,
@@ -107,14 +119,13 @@ def _epoch(
     torch.manual_seed(0)
     elmo = Elmo(bilm, dropout=cfg.elmo.dropout, l2=cfg.elmo.l2)
     device = torch.device(hardware.device(cfg))
-    module = build.module(cfg, build.model(cfg, data.vocab, {}, elmo), data.vocab).train()  # type: ignore[arg-type]
+    module = build.module(cfg, build.model(cfg, vocab, {}, elmo), vocab).train()  # type: ignore[arg-type]
     module.to(device)
     optimizer = module.configure_optimizers()["optimizer"]
-    data.feed(module.model.backbone, store)
-    collate = data.train_dataloader().collate_fn
+    data = build.data(cfg, examples, vocab, module.model.backbone, store)
 
     def train() -> None:
         for batch in numbers:
-            step(module, optimizer, there(collate(batch), device))
+            step(module, optimizer, there(data.batch("train", batch), device))
 
     return train

@@ -52,11 +52,11 @@ def compare(setting: Setting) -> Iterator[Comparison]:
 
 def _trainer(cfg: DictConfig, steps: int) -> Callable[[], None]:
     torch.manual_seed(cfg.seed)
-    _, elmo, data, _, module = build.parts(cfg)
+    parts = build.parts(cfg)
     device = torch.device(hardware.device(cfg))
-    store = build.store(cfg, elmo, data, device)
-    data.feed(module.model.backbone, store)
-    module = module.train().to(device)
+    store = build.store(cfg, parts.elmo, parts.examples.all_sentences, device)
+    data = build.data(cfg, parts.examples, parts.vocab, parts.module.model.backbone, store)
+    module = parts.module.train().to(device)
     loader, optimizer = data.train_dataloader(), module.configure_optimizers()["optimizer"]
 
     def train() -> None:

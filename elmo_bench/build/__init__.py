@@ -5,6 +5,7 @@ from .objects import (
     cautions as cautions,
     data as data,
     elmo as elmo,
+    examples as examples,
     is_stored as is_stored,
     max_bytes as max_bytes,
     metric as metric,

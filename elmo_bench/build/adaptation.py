@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.files import alone, write_json
 from elmo_bench.lm import BilmFiles, Corpus, adapt, adapted_name
-from elmo_bench.training.data import TaskData
+from elmo_bench.training.data import Examples
 
 from . import encoders, hardware, objects
 from .task_format import reader
@@ -27,9 +27,9 @@ def adapted(cfg: DictConfig) -> DictConfig:
     options, weights = encoders.bilm_files(cfg)
     files = BilmFiles(options, weights, cfg.encoder.get("directions"))
     same = {"fraction": 1.0, "seed": cfg.adapt.seed}  # for all runs; a seed orders the text
-    data = whole_sentences(OmegaConf.merge(cfg, same))  # type: ignore[arg-type]
-    corpus = Corpus(text(data, "train"))
-    dev = text(data, "dev")
+    examples = whole_sentences(OmegaConf.merge(cfg, same))  # type: ignore[arg-type]
+    corpus = Corpus(text(examples, "train"))
+    dev = text(examples, "dev")
     name = adapted_name(files, corpus, dev, cfg.adapt, tf32=cfg.tf32)
     folder = Path(cfg.cache_dir).expanduser() / "adapted" / name
     with alone(folder, "another run is adapting the biLM to this text: waiting for it"):
@@ -50,12 +50,13 @@ def adapted(cfg: DictConfig) -> DictConfig:
     return OmegaConf.merge(cfg, {"encoder": encoder})  # type: ignore[return-value]
 
 
-def whole_sentences(cfg: DictConfig) -> TaskData:
-    """Return the task's data with the training file read like dev: SST without its phrases."""
+def whole_sentences(cfg: DictConfig) -> Examples:
+    """Return the task's examples with the training file read like dev: SST without its phrases."""
     read = reader(cfg, "dev")
-    return objects.data(cfg, read={"train": read, "dev": read, "test": read})
+    return objects.examples(cfg, read={"train": read, "dev": read, "test": read})
 
 
-def text(data: TaskData, split: str) -> Sequence[Sequence[str]]:
+def text(examples: Examples, split: str) -> Sequence[Sequence[str]]:
     """Return the distinct sentences of a split: SNLI repeats a premise for each hypothesis."""
-    return list(dict.fromkeys(tuple(sentence) for sentence in data.sentences(split) if sentence))
+    sentences = examples.sentences(split)
+    return list(dict.fromkeys(tuple(sentence) for sentence in sentences if sentence))

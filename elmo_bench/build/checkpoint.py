@@ -76,7 +76,7 @@ def describe(parts: build.Parts) -> dict[str, Any]:
     encoder = parts.elmo.encoder if parts.module.encoder_is_elsewhere else None
     return {
         "config": config,
-        "vocab": parts.data.vocab.state(),
+        "vocab": parts.vocab.state(),
         "encoder": None if encoder is None else encoder.fingerprint(),
     }
 

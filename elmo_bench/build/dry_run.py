@@ -25,7 +25,7 @@ from elmo_bench.settings import command, inputs
 from elmo_bench.settings.check import applied_options
 from elmo_bench.terminal import counted_noun
 from elmo_bench.training.cautions import of_clusters, of_encoder, of_examples, of_vectors
-from elmo_bench.training.data import TaskData, draw
+from elmo_bench.training.data import Examples, draw
 
 from . import hardware, process
 
@@ -99,31 +99,31 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
         files = inputs.corpus(whole)
     except NotHereError as missing:
         return [f"{missing}; its corpus was not read"], 0, Counter()
-    data = build.data(whole, files)
-    all_lines = [_of_split(cfg, data, files, split) for split in data.examples]
-    all_lines += overlap_lines(texts.overlap(cfg, data.examples))
-    metric = build.metric(whole, data.labels)
-    for caution in chain(of_examples(metric, data.examples), of_clusters(data.examples)):
+    examples = build.examples(whole, files)
+    all_lines = [_of_split(cfg, examples, files, split) for split in examples.by_split]
+    all_lines += overlap_lines(texts.overlap(cfg, examples.by_split))
+    metric = build.metric(whole, examples.labels)
+    for caution in chain(of_examples(metric, examples.by_split), of_clusters(examples.by_split)):
         all_lines.append(caution.line)
     for file in vectors:
         size = Path(file).expanduser().stat().st_size
         all_lines.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")
-    vocab, vectors_of_words = build.vocab(whole, data)
+    vocab, vectors_of_words = build.vocab(whole, examples)
     if vectors:
-        all_lines.append(of_vectors(vectors_of_words, vocab.lowercase, data.words).line)
-    distinct = set(map(tuple, data.all_sentences))
-    return all_lines, sum(map(len, distinct)), data.words
+        all_lines.append(of_vectors(vectors_of_words, vocab.lowercase, examples.words).line)
+    distinct = set(map(tuple, examples.all_sentences))
+    return all_lines, sum(map(len, distinct)), examples.words
 
 
-def _of_split(cfg: DictConfig, data: TaskData, files: Mapping[str, Path], split: str) -> str:
+def _of_split(cfg: DictConfig, examples: Examples, files: Mapping[str, Path], split: str) -> str:
     """A line on where the examples of a split come from, and how many they are."""
     if split in files:
         origin = f"data.files.{split}={files[split]}"
     else:
         origin = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"
-    line = f"{origin}: {len(data.examples[split]):,} examples"
+    line = f"{origin}: {len(examples.by_split[split]):,} examples"
     if split == "train" and cfg.fraction < 1:
-        kept = len(draw(data.examples["train"], cfg.fraction, cfg.seed))
+        kept = len(draw(examples.by_split["train"], cfg.fraction, cfg.seed))
         line += f", of which fraction={cfg.fraction} keeps {kept:,} to train on"
     return line
 

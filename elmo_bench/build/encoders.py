@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import torch
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.encoders import Encoder
@@ -49,11 +48,11 @@ def encoder_or_none(cfg: DictConfig) -> Encoder | None:
         if key not in hints:  # a user's class may take them
             settings.pop(key, None)
     built = instantiate(settings)
-    if not isinstance(built, torch.nn.Module) or not isinstance(built, Encoder):
+    if not isinstance(built, Encoder):
         raise ValueError(
             f"encoder={cfg.encoder.name}: {cfg.encoder._target_} returned a "
-            f"{type(built).__name__}, which is not an encoder; see "
-            "elmo_bench/encoders/contract.py for what an encoder must have"
+            f"{type(built).__name__}, which is not an encoder: its class must inherit "
+            "elmo_bench.Encoder, whose docstring says what it must have"
         )
     return built
 

@@ -1,4 +1,4 @@
-"""Build the parts of a run from a config: ELMo, data, vocabulary, model, module, layer store."""
+"""Build the parts of a run from a config: ELMo, examples, vocabulary, model, store, batches."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
-from elmo_bench.nn import Backbone
+from elmo_bench.nn import Backbone, Embed, Rnn, TaskModel
 from elmo_bench.runs import smoke_batches
 from elmo_bench.settings import inputs
 from elmo_bench.settings.targets import instantiate
 from elmo_bench.settings.types import arguments
-from elmo_bench.text import Vocab
+from elmo_bench.text import Sentences, Vocab
 from elmo_bench.training.cautions import (
     Caution,
     of_clusters,
@@ -25,7 +25,7 @@ from elmo_bench.training.cautions import (
     of_examples,
     of_vectors,
 )
-from elmo_bench.training.data import Example, TaskData
+from elmo_bench.training.data import Example, Examples, TaskData
 from elmo_bench.training.in_parts import InParts
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import FineTuning
@@ -44,20 +44,21 @@ class Parts(NamedTuple):
 
     config: DictConfig
     elmo: Elmo
-    data: TaskData
+    examples: Examples
     vectors: Mapping[str, np.ndarray]
+    vocab: Vocab
     module: TaskModule
 
 
 def parts(cfg: DictConfig, files: Mapping[str, Path] | None = None) -> Parts:
     """Build all parts of a run; `files` is its corpus by split, where that has been found."""
     mixes = elmo(cfg)
-    task_data = data(cfg, files)
-    task_data.vocab, word_vectors = vocab(cfg, task_data)
-    task_model = model(cfg, task_data.vocab, word_vectors, mixes)
-    if hasattr(task_model, "observe"):
-        task_model.observe(task_data.examples["train"])
-    return Parts(cfg, mixes, task_data, word_vectors, module(cfg, task_model, task_data.vocab))
+    of_task = examples(cfg, files)
+    vocabulary, vectors = vocab(cfg, of_task)
+    task_model = model(cfg, vocabulary, vectors, mixes)
+    task_model.observe(of_task.by_split["train"])
+    task_module = module(cfg, task_model, vocabulary)
+    return Parts(cfg, mixes, of_task, vectors, vocabulary, task_module)
 
 
 def elmo(cfg: DictConfig) -> Elmo:
@@ -84,27 +85,24 @@ def _check_precision(cfg: DictConfig, encoder: torch.nn.Module) -> None:
         )
 
 
-def data(
+def examples(
     cfg: DictConfig,
     files: Mapping[str, Path] | None = None,
     read: Mapping[str, Callable[[Path], Iterator[Example]]] | None = None,
     vocab: Vocab | None = None,
-) -> TaskData:
+) -> Examples:
     """Read and check all examples of the corpus, or of `files`. Each split has the `reader` of its
     own unless `read` is given; `vocab` is that of a model that has been trained.
     """
     paths = files or inputs.corpus(cfg)
     has_training = "train" in paths
-    return TaskData(
+    return Examples(
         paths,
         read=read or _readers(cfg, paths),
-        collate=task_format(cfg).collate,
-        **{key: cfg.fit[key] for key in BOUNDS},
         fraction=cfg.fraction,
         overfit=cfg.fit.get("overfit") if has_training else None,
         held_out=cfg.data.get("held_out") if has_training else None,
         seed=cfg.seed,
-        num_workers=hardware.workers(cfg),
         vocab=vocab,
     )
 
@@ -119,12 +117,12 @@ def _readers(
     return readers
 
 
-def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarray]]:
+def vocab(cfg: DictConfig, examples: Examples) -> tuple[Vocab, Mapping[str, np.ndarray]]:
     """Build the vocabulary from the training words and all words that have a pretrained vector."""
-    word_vectors = read_word_vectors(cfg, data.words)
+    word_vectors = read_word_vectors(cfg, examples.words)
     built = Vocab.build(
-        data.sentences("train"),
-        data.labels,
+        examples.sentences("train"),
+        examples.labels,
         min_count=cfg.vocab.min_count,
         keep=word_vectors,
         lowercase=cfg.vocab.lowercase if word_vectors else True,
@@ -132,11 +130,26 @@ def vocab(cfg: DictConfig, data: TaskData) -> tuple[Vocab, Mapping[str, np.ndarr
     return built, word_vectors
 
 
-def model(cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo) -> Any:
+def model(
+    cfg: DictConfig, vocab: Vocab, vectors: Mapping[str, np.ndarray], elmo: Elmo
+) -> TaskModel:
     """Build the task's model on its backbone."""
     embed = instantiate(_accepted(cfg.embed))(vocab=vocab, vectors=vectors)
+    _check_class("embed", cfg.embed, embed, Embed)
     backbone = partial(Backbone, embed, elmo, instantiate(_accepted(cfg.rnn)))
-    return instantiate(_accepted(cfg.task.model))(backbone, vocab.labels)
+    built = instantiate(_accepted(cfg.task.model))(backbone, vocab.labels)
+    _check_class("task.model", cfg.task.model, built, TaskModel)
+    _check_class("rnn", cfg.rnn, built.backbone.rnn, Rnn)
+    return built
+
+
+def _check_class(key: str, node: DictConfig, built: Any, contract: type) -> None:
+    """Raise ValueError for a part of a model whose class does not inherit its contract."""
+    if not isinstance(built, contract):
+        raise ValueError(
+            f"{key}._target_={node._target_} returned a {type(built).__name__}, whose class must "
+            f"inherit elmo_bench.nn.{contract.__name__}"
+        )
 
 
 def metric(cfg: DictConfig, labels: Sequence[str]) -> Any:
@@ -155,7 +168,7 @@ def _accepted(node: DictConfig) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key in hints or key[0] == "_"}
 
 
-def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
+def module(cfg: DictConfig, model: TaskModel, vocab: Vocab) -> TaskModule:
     """Build the LightningModule with its metric and optimizer, without null arguments."""
     optimizer = {key: value for key, value in cfg.task.optimizer.items() if value is not None}
     schedule = {key: value for key, value in cfg.schedule.items() if key != "name"}
@@ -177,44 +190,65 @@ def module(cfg: DictConfig, model: Any, vocab: Vocab) -> TaskModule:
 
 def cautions(cfg: DictConfig, parts: Parts) -> Iterator[Caution]:
     """Yield sentences on examples, words and encoder of a run whose scores may mean little."""
-    data, elmo = parts.data, parts.elmo
-    yield from of_examples(parts.module.metrics["test"], data.examples)
-    yield from of_clusters(data.examples)
+    examples = parts.examples
+    yield from of_examples(parts.module.metrics["test"], examples.by_split)
+    yield from of_clusters(examples.by_split)
     if cfg.vocab.vectors:
-        yield of_vectors(parts.vectors, data.vocab.lowercase, data.words)
-    if elmo.mixes:
-        yield from of_encoder(cfg.encoder.name, elmo.encoder, data.words)
+        yield of_vectors(parts.vectors, parts.vocab.lowercase, examples.words)
+    if parts.elmo.mixes:
+        yield from of_encoder(cfg.encoder.name, parts.elmo.encoder, examples.words)
 
 
 def store(
-    cfg: DictConfig, elmo: Elmo, data: TaskData, device: torch.device
+    cfg: DictConfig, elmo: Elmo, sentences: Sentences, device: torch.device
 ) -> LayerStore | LayerMemory | None:
-    """Build or open the store with the layers of all sentences, including those that `fraction`
-    leaves out, or compute them into the memory of `device`, where the encoder runs; None if it
-    should run on each batch.
+    """Build or open the store with the layers of all sentences of a run, including those that
+    `fraction` leaves out, or compute them into the memory of `device`, where the encoder runs; None
+    if it should run on each batch.
     """
     # A smoke run reads little.
     if smoke_batches(cfg) or not is_stored(cfg.store.mode, elmo):
         return None
     if cfg.store.mode == "memory":
-        elmo.memory = LayerMemory(
+        return LayerMemory(
             elmo.encoder,
-            data.all_sentences,
+            sentences,
             elmo.chosen,
             device,
             dtype=cfg.store.dtype,
             max_bytes=max_bytes(cfg),
         )
-        return elmo.memory
     return build_store(
         elmo.encoder,
-        data.all_sentences,
+        sentences,
         elmo.chosen,
         Path(cfg.cache_dir, "layers").expanduser(),
         dtype=cfg.store.dtype,
         max_bytes=max_bytes(cfg),
         keep=is_pretrained(cfg.encoder),  # no other run has the same random weights
         device=device,
+    )
+
+
+def data(
+    cfg: DictConfig,
+    examples: Examples,
+    vocab: Vocab,
+    backbone: Backbone,
+    store: LayerStore | LayerMemory | None = None,
+    start: tuple[int, int] = (0, 0),
+) -> TaskData:
+    """Build what makes the batches of a run, from the layers in its store if it has one."""
+    return TaskData(
+        examples.by_split,
+        vocab,
+        backbone,
+        store,
+        collate=task_format(cfg).collate,
+        start=start,
+        seed=cfg.seed,
+        num_workers=hardware.workers(cfg),
+        **{key: cfg.fit[key] for key in BOUNDS},
     )
 
 
@@ -227,4 +261,4 @@ def is_stored(mode: str, elmo: Elmo) -> bool:
     """Whether layers are stored: those of a frozen encoder that is not a table of vectors."""
     if not elmo.mixes or mode == "off" or elmo.finetune:
         return False
-    return not getattr(elmo.encoder, "is_static", False)
+    return not elmo.encoder.is_static

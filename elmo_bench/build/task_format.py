@@ -1,44 +1,66 @@
-"""The module of a task's format, such as `tasks.ner.data`: `read`, `collate`, `write` and more."""
+"""A task's format: the functions of a module such as `tasks.ner.data`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench.runs import reads_apart
+from elmo_bench.text import Vocab
 from elmo_bench.training.data import Example
 
 
-def task_format(cfg: DictConfig) -> ModuleType:
-    """Return the module; raises ValueError for one that is missing or cannot read."""
+def no_scores(examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, float]:
+    """Return the figures of another scorer where a task has none."""
+    return {}
+
+
+class TaskFormat(NamedTuple):
+    """The functions of a task's module; None for one that it may lack, and lacks."""
+
+    name: str  # of the module
+    read: Callable[..., Iterator[Example]]  # a file
+    collate: Callable[[Sequence[Example], Vocab], Any]  # examples into a batch
+    write: Callable[[Sequence[Example], Sequence[Any], Path], None]  # predictions
+    parse: Callable[..., Example] | None = None  # a record without labels
+    render: Callable[[Example, Any], dict[str, Any]] | None = None  # a prediction as a record
+    read_texts: Callable[..., list[tuple[int, dict[str, Any]]] | None] | None = None  # of a table
+    read_predictions: Callable[[Path, Sequence[Example]], Sequence[Any]] | None = None
+    # Figures of another scorer beside the metric's.
+    other_scores: Callable[[Sequence[Example], Sequence[Any]], dict[str, float]] = no_scores
+
+
+def task_format(cfg: DictConfig) -> TaskFormat:
+    """Return the format; raises ValueError for a module that is missing, or that lacks `read`,
+    `collate` or `write`.
+    """
     name = cfg.task.data
     try:
-        module = import_module(name)
+        content = vars(import_module(name))
     except ModuleNotFoundError as error:
         if error.name and name.startswith(error.name):
             raise ValueError(f"task.data={name}, but there is no module {error.name}") from error
         raise
-    required(module, "read", f"task.data={name}")
-    return module
+    for function in ("read", "collate", "write"):
+        if function not in content:
+            raise _lacking(name, function, f"task.data={name}")
+    functions = {field: content[field] for field in TaskFormat._fields if field in content}
+    return TaskFormat(**(functions | {"name": name}))
 
 
-def required(task: ModuleType, name: str, needed_by: str) -> Callable[..., Any]:
-    """Return a function of a task's module; raises ValueError if it lacks this function."""
-    if not hasattr(task, name):
-        raise ValueError(f"{task.__name__} has no function {name}, which {needed_by} requires")
-    return getattr(task, name)
+def required(form: TaskFormat, name: str, needed_by: str) -> Callable[..., Any]:
+    """Return a function of a task's format; raises ValueError if its module lacks it."""
+    function = form._asdict()[name]
+    if function is None:
+        raise _lacking(form.name, name, needed_by)
+    return function
 
 
-def other_scores(
-    cfg: DictConfig, examples: Sequence[Example], predictions: Sequence[Any]
-) -> dict[str, float]:
-    """Return the figures of another scorer beside the metric's; none if the task has none."""
-    scorer = getattr(task_format(cfg), "other_scores", None)
-    return scorer(examples, predictions) if scorer else {}
+def _lacking(module: str, function: str, needed_by: str) -> ValueError:
+    return ValueError(f"{module} has no function {function}, which {needed_by} requires")
 
 
 def reader(cfg: DictConfig, split: str, file: str = "") -> Callable[[Path], Iterator[Example]]:

@@ -37,7 +37,7 @@ class Elmo(nn.Module):
     """Mixes of an encoder's layers, one for each place of a task's model that reads them.
 
     Args:
-        encoder: A module with the interface `Encoder`; None, the baseline: all sizes are 0.
+        encoder: An `Encoder`; None, the baseline: all sizes are 0.
         mix: The layers: "all", "top", "uniform" (their mean), the number of one, or a list.
         at: The places, "input" and "output" (of the task's RNN).
         dropout: Dropout on the mixed vectors.
@@ -73,7 +73,6 @@ class Elmo(nn.Module):
         self.dropout = dropout
         self.l2 = l2
         self.finetune = finetune
-        self.memory: Any = None  # the layers that a frozen encoder gives, read in its place
         self.mixes: Any = nn.ModuleDict()
         self.chosen: list[int] = []  # the layers that the mixes read, in order
         if encoder is not None:
@@ -92,7 +91,7 @@ class Elmo(nn.Module):
         """Return the encoder's input for sentences (lists of words); None without a mix."""
         if not self.mixes:
             return None
-        return (self.memory or self.encoder).prepare(sentences)
+        return self.encoder.prepare(sentences)
 
     def train(self, mode: bool = True) -> "Elmo":
         super().train(mode)
@@ -122,7 +121,7 @@ class Elmo(nn.Module):
             # A frozen encoder has the precision of its own weights, as in a store.
             torch.autocast(device, enabled=self.finetune and torch.is_autocast_enabled(device)),
         ):
-            return (self.memory or self.encoder)(inputs, self.chosen)[:, :, :length]
+            return self.encoder(inputs, self.chosen)[:, :, :length]
 
     def _at(self, place: str, layers: Tensor | None, mask: Tensor) -> Tensor:
         if place not in self.mixes:

@@ -151,11 +151,6 @@ def encode_batches(
         encoder.train(training)
 
 
-def forget_words(encoder: Any) -> None:
-    """Have an encoder's next vectors depend on nothing that it has read before, to the last bit."""
-    getattr(encoder, "forget_words", lambda: None)()
-
-
 def on(device: torch.device, inputs: Any) -> Any:
     """Move what `Encoder.prepare` returns to a device, by its own `to` if it has one."""
     if hasattr(inputs, "to"):

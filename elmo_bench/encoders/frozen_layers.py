@@ -31,7 +31,7 @@ from elmo_bench.files import alone, atomic, size_of
 from elmo_bench.terminal import Bars
 from elmo_bench.text import Sentences
 
-from .encode import BATCH_TOKENS, device_of, encode_batches, forget_words
+from .encode import BATCH_TOKENS, device_of, encode_batches
 from .store import LayerStore, Sentence, layer_path, pack, row_bytes, unpack
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ def packed_layers(
     tokens = BATCH_TOKENS
     if device_of(encoder).type == "cuda":
         tokens = max(tokens, min(GPU_TOKENS, GPU_BYTES // (4 * encoder.dim * len(layers))))
-    forget_words(encoder)  # a store does not depend on what was read before
+    encoder.forget_words()  # a store does not depend on what was read before
     with Bars() as bars:
         bar = bars.add_task("encoder", total=sum(map(len, sentences)))
         for numbers, vectors in encode_batches(encoder, sentences, layers, batch_tokens=tokens):

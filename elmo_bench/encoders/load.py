@@ -18,7 +18,7 @@ def load_encoder(name: str | Path, **settings: Any) -> Any:
             `pooling="mean"` for a transformers model.
 
     Returns:
-        A module with the interface `Encoder`.
+        An `Encoder`.
 
     Raises:
         FileNotFoundError: There is no such encoder, or one of its files is missing.

@@ -23,8 +23,8 @@ from .store import row_bytes, unpack, word_rows
 
 
 class LayerMemory:
-    """The layers of all sentences in the memory of a device: ELMo reads them in place of `encoder`,
-    as it reads an encoder. A batch brings only the rows of its words.
+    """The layers of all sentences in the memory of a device. A batch brings only the rows of its
+    words.
 
     Raises ValueError if there is no room, and FloatingPointError if the encoder's output is not
     finite.
@@ -60,8 +60,8 @@ class LayerMemory:
         """Return the rows of a batch's words; -1 after the end of a sentence."""
         return Rows(word_rows(self.starts, sentences))
 
-    def __call__(self, inputs: Rows, layers: Sequence[int] = ()) -> Float[Tensor, "L B T D"]:
-        """Return the layers in memory, whatever `layers` asks for; 0 after a sentence's end."""
+    def __call__(self, inputs: Rows) -> Float[Tensor, "L B T D"]:
+        """Return the layers of a batch's words; 0 after the end of a sentence."""
         return unpack(self.table[:, inputs.rows])
 
     def close(self) -> None:

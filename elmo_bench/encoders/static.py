@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from elmo_bench.text import Sentences, forms, read_vectors
 from elmo_bench.text.vocab import Case
 
-from .contract import Misread
+from .contract import Encoder, Misread
 
 Table = tuple[dict[str, int], np.ndarray]  # the row of each word, and the vectors
 NO_VECTOR = 0  # row of zeros, for padding and words that the file lacks
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     rows: Int[Tensor, "B T"]
 
 
-class WordVectors(nn.Module):
+class WordVectors(Encoder):
     """One vector per word, independent of its context; fixed zeros for words without a vector.
 
     `words` maps each word to a row of `table`; row 0 is zeros. `lowercase` says how a word is

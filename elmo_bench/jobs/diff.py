@@ -115,7 +115,7 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     """Return the texts of all examples; nothing is downloaded. Raises one of `NOT_HERE` if the
     corpus or predictions are missing, or are not those of the counts.
     """
-    from elmo_bench.build.task_format import reader, task_format  # imports torch
+    from elmo_bench.build.task_format import reader, required, task_format  # imports torch
 
     for key, run in zip("ab", runs, strict=True):
         _check_trusted(run, f"{key}={run.folder}")
@@ -131,6 +131,7 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     numbers = [number_of(texts_of(example)) for example in examples]
     if numbers != counts.sentences.tolist():
         raise ValueError(f"the corpus does not contain the {len(counts.sentences):,} examples")
+    read_predictions = required(task_format(config), "read_predictions", "job=diff")
     answers = [[example.gold for example in examples]]
     for run in runs:
         file = run.folder / "predictions" / f"{split}{config.task.suffix}"
@@ -139,7 +140,7 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
                 f"{file} does not exist: run job=evaluate checkpoint=RUN/best.ckpt split={split} "
                 "and compare the folder that it writes"
             )
-        answers.append(list(task_format(config).read_predictions(file, examples)))
+        answers.append(list(read_predictions(file, examples)))
     return list(map(_text, examples, zip(*answers, strict=True)))
 
 

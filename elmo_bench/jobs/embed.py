@@ -20,7 +20,7 @@ from torch import Tensor
 
 from elmo_bench.build import encoders, hardware
 from elmo_bench.encoders import Encoder
-from elmo_bench.encoders.encode import encode_each, forget_words
+from elmo_bench.encoders.encode import encode_each
 from elmo_bench.encoders.vectors_file import HDF5, is_vectors, write_vectors
 from elmo_bench.files import check_output, sole
 from elmo_bench.terminal import Bars
@@ -93,7 +93,7 @@ def _pieces(cfg: DictConfig, encoder: Encoder, total: int, done: int) -> Iterato
         sentences = read_sentences(cfg.input)
         progress.update(bar, advance=sum(map(len, islice(sentences, done))))
         for piece in chunks(sentences, 8 * cfg.batch_tokens):
-            forget_words(encoder)  # a killed run goes on with a chunk, and gives the same vectors
+            encoder.forget_words()  # a killed run goes on with a chunk, and gives the same vectors
             arrays = {}  # so that the encoder's device holds the layers of one batch
             for number, layers in encode_each(encoder, piece, batch_tokens=cfg.batch_tokens):
                 arrays[number] = _stored(cfg, TAKEN[cfg.layers](layers), done + number + 1)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import build
 from elmo_bench.build import hardware
 from elmo_bench.build.checkpoint import MODEL, extend, restore
-from elmo_bench.build.task_format import other_scores, reader, task_format
+from elmo_bench.build.task_format import reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import beginning, corpus_of, hash_files, write_result
 from elmo_bench.settings import command, inputs
 from elmo_bench.text import Vocab
 from elmo_bench.training import cautions
-from elmo_bench.training.data import TaskData
+from elmo_bench.training.data import Examples
 from elmo_bench.training.log import is_first
 from elmo_bench.training.measure import measure
 from elmo_bench.training.module import TaskModule
@@ -37,15 +36,16 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     restored = restore(cfg)
     config = restored.config
     module = restored.module
+    form = task_format(config)
     # Of a corpus of the checkpoint, only the restored config has the name.
     named = config if cfg.data.name == "checkpoint" else cfg
     hardware.device(config)  # raises its error before an earlier evaluation in the folder moves
     with beginning(named, inputs.files(named)) if is_first() else nullcontext():
-        file, data = _data(config, restored.vocab)
-        extend(config, module, restored.vocab, data.all_sentences)
+        file, examples = _examples(config, restored.vocab)
+        extend(config, module, restored.vocab, examples.all_sentences)
     trainer = hardware.trainer(config, [])
-    data.feed(module.model.backbone)
-    warnings = cautions.tell(_cautions(config, module, data)) if is_first() else {}
+    data = build.data(config, examples, restored.vocab, module.model.backbone)
+    warnings = cautions.tell(_cautions(config, module, examples)) if is_first() else {}
     begun = time.perf_counter()
     metrics, of_predictions = measure(
         trainer,
@@ -54,13 +54,13 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
         "test",
         name=config.split,
         folder=Path(config.run_dir),
-        other_scores=partial(other_scores, config),
+        other_scores=form.other_scores,
     )
     ended = time.perf_counter()
     if trainer.is_global_zero:
-        examples = data.examples["test"]
+        scored = examples.by_split["test"]
         path = Path(config.run_dir, "predictions", f"{config.split}{config.task.suffix}")
-        write_predictions(path, examples, module, task_format(config).write)
+        write_predictions(path, scored, module, form.write)
         trained = restored.content["run"]
         result = {
             "metrics": metrics,
@@ -68,9 +68,9 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
             "parameters": trained["parameters"],  # of which `module` lacks frozen vectors
             "seconds": {"total": ended - started, "training": 0.0},
             "epochs": 0,
-            "examples_per_second": len(examples) / (ended - begun),
+            "examples_per_second": len(scored) / (ended - begun),
             "device": device_name(trainer.strategy.root_device),
-            "examples": {config.split: len(examples)},
+            "examples": {config.split: len(scored)},
             "cautions": warnings | of_predictions,
         }
         _write_result(config, trained, file, result)
@@ -92,27 +92,29 @@ def _write_result(
     print_line(f"{cfg.run_dir}/result.json")
 
 
-def _cautions(cfg: DictConfig, module: TaskModule, data: TaskData) -> Iterator[cautions.Caution]:
+def _cautions(
+    cfg: DictConfig, module: TaskModule, examples: Examples
+) -> Iterator[cautions.Caution]:
     """Yield sentences on the split's examples and on words that the encoder cannot read."""
-    examples = {cfg.split: data.examples["test"]}
-    yield from cautions.of_examples(module.metrics["test"], examples)
-    yield from cautions.of_clusters(examples)
+    by_split = {cfg.split: examples.by_split["test"]}
+    yield from cautions.of_examples(module.metrics["test"], by_split)
+    yield from cautions.of_clusters(by_split)
     if module.elmo.mixes:
-        yield from cautions.of_encoder(cfg.encoder.name, module.elmo.encoder, data.words)
+        yield from cautions.of_encoder(cfg.encoder.name, module.elmo.encoder, examples.words)
 
 
 def prepare(cfg: DictConfig) -> None:
     """Raise what the job raises before it computes: of the checkpoint and of the corpus."""
     restored = restore(cfg)
-    _data(restored.config, restored.vocab)
+    _examples(restored.config, restored.vocab)
 
 
-def _data(cfg: DictConfig, vocab: Vocab) -> tuple[Path, TaskData]:
+def _examples(cfg: DictConfig, vocab: Vocab) -> tuple[Path, Examples]:
     """Return the split's file and examples."""
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
     read = {"test": reader(cfg, "test", cfg.split)}
-    return file, build.data(cfg, {"test": file}, read, vocab)
+    return file, build.examples(cfg, {"test": file}, read, vocab)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:

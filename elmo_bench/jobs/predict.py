@@ -17,7 +17,7 @@ from elmo_bench.files import atomic, begins, check_output
 from elmo_bench.settings.types import arguments, misfits, shown
 from elmo_bench.text import Vocab, read_bytes, read_lines, read_objects
 from elmo_bench.training.cautions import of_encoder, tell
-from elmo_bench.training.data import TaskData
+from elmo_bench.training.data import Examples
 from elmo_bench.training.log import is_first
 from elmo_bench.training.module import TaskModule
 
@@ -40,23 +40,23 @@ def predict(cfg: DictConfig) -> None:
     example a line. The output has the same lines, including blank ones before the last record. A
     record has `line`, its number, and `id`, if the input has it.
     """
-    config, module, vocab, records, data = prepare(cfg)
-    extend(config, module, vocab, data.all_sentences)
+    config, module, vocab, records, examples = prepare(cfg)
+    extend(config, module, vocab, examples.all_sentences)
     trainer = hardware.trainer(config, [])
-    data.feed(module.model.backbone)
+    data = build.data(config, examples, vocab, module.model.backbone)
     if is_first() and module.elmo.mixes:
-        tell(of_encoder(config.encoder.name, module.elmo.encoder, data.words))
+        tell(of_encoder(config.encoder.name, module.elmo.encoder, examples.words))
     trainer.predict(module, data, return_predictions=False)
     if trainer.is_global_zero:
-        render = task_format(config).render
+        render = required(task_format(config), "render", "job=predict")
         rendered = []
-        for number, example in enumerate(data.examples["test"]):
+        for number, example in enumerate(examples.by_split["test"]):
             rendered.append(render(example, module.predictions[number]))
         _write(records, rendered, cfg.output)
         log.info("%d examples of %s labelled: %s", len(records), cfg.input, cfg.output)
 
 
-def prepare(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, TaskData]:
+def prepare(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Examples]:
     """Return the model's config, module and vocabulary, the input's records, and their examples."""
     inputs = {"input": cfg.input, "checkpoint": cfg.checkpoint}
     check_output("output", cfg.output, inputs, begins(OWN))
@@ -69,10 +69,10 @@ def prepare(cfg: DictConfig) -> tuple[DictConfig, TaskModule, Vocab, Records, Ta
         _check_text(cfg.input, records, is_pair=bool(OmegaConf.select(config, "task.parse.pair")))
     parse = parser(config)
     required(task_format(config), "render", "job=predict")
-    examples = (parse(record, f"{cfg.input}:{line}") for line, record in records)
-    read = {"test": lambda path: examples}
-    data = build.data(config, {"test": Path(cfg.input)}, read, restored.vocab)
-    return config, restored.module, restored.vocab, records, data
+    parsed = (parse(record, f"{cfg.input}:{line}") for line, record in records)
+    read = {"test": lambda path: parsed}
+    examples = build.examples(config, {"test": Path(cfg.input)}, read, restored.vocab)
+    return config, restored.module, restored.vocab, records, examples
 
 
 def _write(records: Records, rendered: Sequence[dict[str, Any]], output: str) -> None:
@@ -99,7 +99,7 @@ def _table(cfg: DictConfig, content: dict[str, Any]) -> Records | None:
     """Return the texts of an input in the columns of the model's training, or in those that the
     command line names; None if the task reads no tables, or the input is none.
     """
-    read_texts = getattr(task_format(cfg), "read_texts", None)
+    read_texts = task_format(cfg).read_texts
     if read_texts is None:
         return None
     hints = arguments(f"{cfg.task.data}.read_texts")

@@ -6,7 +6,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from elmo_bench import build
-from elmo_bench.build.task_format import other_scores, reader, required, task_format
+from elmo_bench.build.task_format import reader, required, task_format
 from elmo_bench.report.result import print_line
 from elmo_bench.training.cautions import of_examples, of_predictions, tell
 
@@ -26,7 +26,8 @@ def prepare(cfg: DictConfig) -> dict[str, float]:
     gold = list(reader(cfg, "test")(Path(cfg.gold)))
     if not gold:
         raise ValueError(f"gold={cfg.gold}: the file has no examples, so nothing can be scored")
-    read_predictions = required(task_format(cfg), "read_predictions", "job=score")
+    form = task_format(cfg)
+    read_predictions = required(form, "read_predictions", "job=score")
     predicted = read_predictions(Path(cfg.predicted), gold)
     labels: set[str] = set()
     for example in gold:
@@ -37,4 +38,4 @@ def prepare(cfg: DictConfig) -> dict[str, float]:
     tell(of_predictions(metric, "gold", gold, predicted))
     metric.update(predicted, [example.gold for example in gold])
     figures = {name: float(value) for name, value in metric.compute().items()}
-    return figures | other_scores(cfg, gold, predicted)
+    return figures | form.other_scores(gold, predicted)

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build
 from elmo_bench.build import adaptation, checkpoint, hardware, texts
-from elmo_bench.build.task_format import other_scores, task_format
+from elmo_bench.build.task_format import task_format
 from elmo_bench.files import alone
 from elmo_bench.report.result import print_result
 from elmo_bench.runs import (
@@ -30,10 +30,12 @@ from elmo_bench.settings import command, earlier, inputs
 from elmo_bench.settings.normal_form import normalise
 from elmo_bench.training import cautions, wandb_logger
 from elmo_bench.training.checkpoint import Content
+from elmo_bench.training.data import TaskData
 from elmo_bench.training.log import EpochLines, is_first
 from elmo_bench.training.measure import measure
+from elmo_bench.training.module import TaskModule
 from elmo_bench.training.outputs import count_parameters, device_name, write_predictions
-from elmo_bench.training.resume import StepCheckpoint, naming_checkpoint
+from elmo_bench.training.resume import StepCheckpoint, naming_checkpoint, start_of
 
 log = logging.getLogger(__name__)
 Metrics = dict[str, float]
@@ -76,16 +78,19 @@ def _train(cfg: DictConfig, started: float) -> Metrics:
     with wandb_logger.ending("wandb" in (cfg.get("logger") or ())):
         callbacks = [last, *hardware.callbacks(cfg), epoch_lines, content]
         trainer = hardware.trainer(cfg, callbacks)
-        store = build.store(cfg, parts.elmo, parts.data, trainer.strategy.root_device)
+        device = trainer.strategy.root_device
+        store = build.store(cfg, parts.elmo, parts.examples.all_sentences, device)
         with nullcontext() if store is None else closing(store):
-            parts.data.feed(parts.module.model.backbone, store)
             _log_settings(cfg, trainer)
             with naming_checkpoint(resumed, last):
-                trainer.fit(parts.module, parts.data, ckpt_path=resumed, weights_only=True)
-            metrics, warnings = _measure(cfg, trainer, parts)
+                start = start_of(resumed)
+                backbone = parts.module.model.backbone
+                data = build.data(cfg, parts.examples, parts.vocab, backbone, store, start)
+                trainer.fit(parts.module, data, ckpt_path=resumed, weights_only=True)
+            metrics, warnings = _measure(cfg, trainer, parts.module, data)
     if trainer.is_global_zero:
         result: dict[str, Any] = {"metrics": metrics, "parameters": parameters}
-        result |= _of_training(trainer, parts, epoch_lines) | notes
+        result |= _of_training(trainer, parts.module, data, epoch_lines) | notes
         result["cautions"] |= warnings
         if store is not None:
             result["seconds"]["encoder"] = store.seconds  # in whichever run
@@ -107,11 +112,11 @@ def _notes(cfg: DictConfig, parts: build.Parts, parameters: dict[str, int]) -> d
     """Log, and return for the result, what is to be known of the data: sizes, what training has in
     common with other texts, and why scores may mean little.
     """
-    overlap = texts.overlap(cfg, parts.data.examples)
+    overlap = texts.overlap(cfg, parts.examples.by_split)
     for line in overlap_lines(overlap):
         log.info("%s", line)
     warnings = cautions.tell(build.cautions(cfg, parts))
-    sizes = {split: len(part) for split, part in parts.data.examples.items()}
+    sizes = {split: len(part) for split, part in parts.examples.by_split.items()}
     log.info(
         "%s on %s: %s examples; %s trainable parameters",
         cfg.task.name,
@@ -135,7 +140,7 @@ def _log_settings(cfg: DictConfig, trainer: pl.Trainer) -> None:
 
 
 def _measure(
-    cfg: DictConfig, trainer: pl.Trainer, parts: build.Parts
+    cfg: DictConfig, trainer: pl.Trainer, module: TaskModule, data: TaskData
 ) -> tuple[Metrics, dict[str, str]]:
     """Return and log the best epoch's scores on dev (`dev/...`) and test (`test/...`), and warnings
     about its predictions.
@@ -144,8 +149,6 @@ def _measure(
     draw of sweep=tune is not tested.
     Raises ValueError if no epoch was scored on dev.
     """
-    module = parts.module
-    data = parts.data
     if not getattr(trainer.checkpoint_callback, "best_model_path", None):
         raise ValueError(
             "training ended before the first pass over dev, so there is no best epoch: raise "
@@ -156,8 +159,9 @@ def _measure(
     loggers = trainer.loggers
     trainer.loggers = []
     folder = Path(cfg.run_dir)
+    form = task_format(cfg)
     of_split = partial(
-        measure, trainer, module, data, folder=folder, other_scores=partial(other_scores, cfg)
+        measure, trainer, module, data, folder=folder, other_scores=form.other_scores
     )
     metrics, warnings = of_split("dev", name="dev", best=True)
     split = "dev"
@@ -168,7 +172,7 @@ def _measure(
         warnings |= warnings_of_test
     if trainer.is_global_zero:
         path = folder / "predictions" / f"{split}{cfg.task.suffix}"
-        write_predictions(path, data.examples[split], module, task_format(cfg).write)
+        write_predictions(path, data.examples[split], module, form.write)
     figures = {}
     for name, value in (metrics | flat_mix(module.mix())).items():
         figures[name if name.startswith("test/") else f"best/{name}"] = value
@@ -177,14 +181,16 @@ def _measure(
     return metrics, warnings
 
 
-def _of_training(trainer: pl.Trainer, parts: build.Parts, lines: EpochLines) -> dict[str, Any]:
+def _of_training(
+    trainer: pl.Trainer, module: TaskModule, data: TaskData, lines: EpochLines
+) -> dict[str, Any]:
     """Return what the result says of the training."""
     batches = trainer.fit_loop.epoch_loop.batch_progress.total.completed
-    epochs = batches / len(parts.data.train_dataloader())  # the last may have ended early
+    epochs = batches / len(data.train_dataloader())  # the last may have ended early
     return {
-        "mix": parts.module.mix(),
+        "mix": module.mix(),
         "seconds": {"total": lines.total, "training": lines.seconds},
         "epochs": trainer.current_epoch,
-        "examples_per_second": len(parts.data.examples["train"]) * epochs / lines.seconds,
+        "examples_per_second": len(data.examples["train"]) * epochs / lines.seconds,
         "device": device_name(trainer.strategy.root_device),
     }

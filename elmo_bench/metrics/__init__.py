@@ -22,5 +22,6 @@ from .counts import (
     Counts as Counts,
     Mean as Mean,
 )
+from .details import Details as Details, details as details
 from .labels import Accuracy as Accuracy, Classification as Classification
 from .spans import SpanF1 as SpanF1, Tags as Tags

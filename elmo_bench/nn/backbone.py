@@ -5,7 +5,6 @@ Axes: B batch, T tokens, H features.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,6 +12,8 @@ from torch import Tensor, nn
 
 from elmo_bench.elmo import Elmo, ElmoVectors
 
+from .embed import Embed
+from .rnn import Rnn
 from .tokens import Tokens
 
 
@@ -24,7 +25,7 @@ class Backbone(nn.Module):
     """
 
     def __init__(
-        self, embed: Any, elmo: Elmo, rnn: Callable[..., Any], *, num_features: int = 0
+        self, embed: Embed, elmo: Elmo, rnn: Callable[..., Rnn], *, num_features: int = 0
     ) -> None:
         super().__init__()
         self.embed = embed
@@ -47,7 +48,7 @@ class Backbone(nn.Module):
 
         RNNs with `takes_lengths` also get the sentences' lengths, which are known on the host.
         """
-        if getattr(self.rnn, "takes_lengths", False):
+        if self.rnn.takes_lengths:
             return self.rnn(x, tokens.mask, tokens.lengths.tolist())
         return self.rnn(x, tokens.mask)
 

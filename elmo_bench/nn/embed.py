@@ -20,7 +20,14 @@ from elmo_bench.text.vocab import PADDING, UNKNOWN, Vocab
 from .tokens import Tokens
 
 
-class Words(nn.Module):
+class Embed(nn.Module):
+    """The contract of x_k: a module that gives the words of a batch, `Tokens`, vectors "B T X"."""
+
+    dim: int  # X
+    reads_chars: bool = True  # whether the batch must have the words' characters
+
+
+class Words(Embed):
     """A trained embedding of words, initialised from `vectors`, and at random for other words.
 
     `vectors` gives words their vectors, all of one length, which then replaces `word_dim`. With
@@ -29,7 +36,7 @@ class Words(nn.Module):
     This trains the vector of the unknown word, which most names in new text get.
     """
 
-    reads_chars = False  # of the batch
+    reads_chars = False
     _pretrained: Tensor
 
     def __init__(
@@ -42,7 +49,7 @@ class Words(nn.Module):
         unknown_rate: Probability = 0.0,
     ) -> None:
         super().__init__()
-        self.dim: int = len(next(iter(vectors.values()))) if vectors else word_dim
+        self.dim = len(next(iter(vectors.values()))) if vectors else word_dim
         self.unknown_rate = unknown_rate
         has_vector = [True, True]  # padding and the unknown word are not replaced
         has_vector += [word in vectors for word in vocab.words]

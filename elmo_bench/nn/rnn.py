@@ -34,7 +34,16 @@ def variational_dropout(
     return x * F.dropout(torch.ones_like(x[:, :1]), p)
 
 
-class Identity(nn.Module):
+class Rnn(nn.Module):
+    """The contract of a task's RNN: a module of (vectors, mask) that gives words vectors "B T H",
+    made with `input_size`, the width of its input.
+    """
+
+    dim: int  # H
+    takes_lengths: bool = False  # whether `forward` also takes the sentences' lengths
+
+
+class Identity(Rnn):
     """No RNN: dropout, 0 past a sentence's end. `sizes` takes options of an RNN, without effect."""
 
     def __init__(self, *, input_size: int, dropout: Dropout = 0.0, **sizes: Any) -> None:
@@ -46,7 +55,7 @@ class Identity(nn.Module):
         return F.dropout(x, self.dropout, self.training) * mask[..., None]
 
 
-class BiLstm(nn.Module):
+class BiLstm(Rnn):
     """A bidirectional LSTM with variational dropout on its input; 0 past a sentence's end."""
 
     def __init__(
@@ -69,7 +78,7 @@ class BiLstm(nn.Module):
         return x * mask[..., None]
 
 
-class BiGru(nn.Module):
+class BiGru(Rnn):
     """A bidirectional GRU with variational dropout on its input and output; 0 at padding.
 
     Weights are initialised from a normal distribution with standard deviation 0.05, truncated at
@@ -120,7 +129,7 @@ def _both_ways(
     return torch.cat([from_left, from_right.gather(1, turned.expand_as(from_right))], -1)
 
 
-class ReluBiLstm(nn.Module):
+class ReluBiLstm(Rnn):
     """Dropout, a ReLU layer, dropout, a BiLSTM: the lowest layers of McCann et al. (2017)."""
 
     def __init__(
@@ -206,7 +215,7 @@ def _resize(state: Float[Tensor, "_ H"], size: int) -> Float[Tensor, "_ H"]:
     return state[:size] if size <= len(state) else F.pad(state, (0, 0, 0, size - len(state)))
 
 
-class AlternatingHighwayLstm(nn.Module):
+class AlternatingHighwayLstm(Rnn):
     """A stack of highway LSTMs with directions forward, backward, forward ...; 0 at padding (He et
     al. 2017, section 2.1).
 

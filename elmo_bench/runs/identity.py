@@ -237,6 +237,7 @@ def reads_apart(config: Mapping[str, Any]) -> bool:
         return False
     if is_baseline(config):
         return True
+    # A class, whose `Encoder.reads_joined` it is, or a function; this room imports neither.
     encoder = locate(config["encoder"]["_target_"])
     return not getattr(encoder, "reads_joined", False)
 

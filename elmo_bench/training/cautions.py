@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from elmo_bench.encoders import Misread
 from elmo_bench.encoders.static import LACKING
+from elmo_bench.metrics import Details, details
 from elmo_bench.runs import FEW_CLUSTERS
 from elmo_bench.terminal import counted_noun, listed
 from elmo_bench.text import forms
@@ -54,10 +55,12 @@ def tell(cautions: Iterable[Caution]) -> dict[str, str]:
 
 def of_examples(metric: Any, examples: Mapping[str, Sequence[Example]]) -> Iterator[Caution]:
     """Yield sentences on what is right in each split; none for a metric that cannot tell."""
-    if hasattr(metric, "tally"):
-        for split, part in examples.items():
-            gold = metric.tally([example.gold for example in part])
-            yield from _of_gold(split, gold, sought(metric, part), getattr(metric, "labels", ()))
+    told = details(metric)
+    if told.tally is None:
+        return
+    for split, part in examples.items():
+        gold = told.tally([example.gold for example in part])
+        yield from _of_gold(split, gold, sought(told, part), told.labels)
 
 
 def of_clusters(examples: Mapping[str, Sequence[Example]]) -> Iterator[Caution]:
@@ -111,12 +114,13 @@ def of_predictions(
     metric: Any, split: str, examples: Sequence[Example], predictions: Sequence[Any]
 ) -> Iterator[Caution]:
     """Yield a sentence if a model says the same of all examples of a split, or finds nothing."""
-    if not hasattr(metric, "tally"):
+    told = details(metric)
+    if told.tally is None:
         return
-    gold = metric.tally([example.gold for example in examples])
-    predicted = metric.tally(predictions)
+    gold = told.tally([example.gold for example in examples])
+    predicted = told.tally(predictions)
     about = f"{split}/predicted"
-    noun = sought(metric, examples)
+    noun = sought(told, examples)
     if noun:
         if gold and not predicted:
             text = f"no {noun} is predicted on {split}, which has {gold.total():,}"
@@ -138,20 +142,18 @@ def of_predictions(
     yield Caution(about, text)
 
 
-def sought(metric: Any, examples: Sequence[Example]) -> str:
+def sought(told: Details, examples: Sequence[Example]) -> str:
     """Return what one of the things is called that a task finds in texts, which may have none; ""
     for a task in which every example or word has a label or a number.
     """
-    noun = getattr(metric, "sought", "")
-    return getattr(examples[0], "sought", noun) if noun else ""
+    return getattr(examples[0], "sought", told.sought) if told.sought else ""
 
 
 def of_encoder(name: str, encoder: Any, words: Counter[str]) -> Iterator[Caution]:
-    """Yield a sentence on the words that an encoder cannot read, if it can tell."""
-    if hasattr(encoder, "misread"):
-        misread = encoder.misread(list(words))
-        if misread.words:
-            yield _of_words("encoder", f"encoder={name}", misread, words)
+    """Yield a sentence on the words that an encoder cannot read, if there are any."""
+    misread = encoder.misread(list(words))
+    if misread.words:
+        yield _of_words("encoder", f"encoder={name}", misread, words)
 
 
 def of_vectors(vectors: Mapping[str, Any], lowercase: Case, words: Counter[str]) -> Caution:

@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
-from elmo_bench.elmo import Layers
+from elmo_bench.elmo import Elmo, Layers
 from elmo_bench.encoders import LayerMemory, LayerStore
 from elmo_bench.nn import Backbone, Tokens
 from elmo_bench.terminal import listed
@@ -41,16 +41,15 @@ class Example(Protocol):
     group: tuple[str, ...]
 
 
-class TaskData(pl.LightningDataModule):
+class Examples:
     """The training, development and test examples of one task, or of some of these splits.
 
-    `read` and `collate` belong to the task (`tasks/*/data.py`); `fraction` keeps that share of the
-    groups of training examples, sampled with `seed`. With `overfit`, that number of training
-    examples is both the training and the development set, and there is no test set. Without a dev
-    file, dev is the share `held_out` of the training file's groups, for every seed the same, read
-    as dev. Everything is read, and so checked, before training starts. Examples may have the labels
-    of the training examples, or those of `vocab` if a model has already been trained. `bounds` are
-    those of `LengthBatches`. `feed` says what the `Tokens` of a batch contain.
+    `read` belongs to the task (`tasks/*/data.py`); `fraction` keeps that share of the groups of
+    training examples, sampled with `seed`. With `overfit`, that number of training examples is both
+    the training and the development set, and there is no test set. Without a dev file, dev is the
+    share `held_out` of the training file's groups, for every seed the same, read as dev. Everything
+    is read, and so checked, before training starts. Examples may have the labels of the training
+    examples, or those of `vocab` if a model has already been trained.
     """
 
     def __init__(
@@ -58,52 +57,78 @@ class TaskData(pl.LightningDataModule):
         files: Mapping[str, Path],
         *,
         read: Mapping[str, Callable[[Path], Iterator[Example]]],
-        collate: Callable[[Sequence[Example], Vocab], Any],
         fraction: float = 1.0,
         overfit: int | None = None,
         held_out: float | None = None,
         seed: int = 0,
-        num_workers: int = 0,
         vocab: Vocab | None = None,
-        **bounds: Any,
     ) -> None:
-        super().__init__()
-        self.collate = collate
-        self.bounds = bounds
-        self.seed = seed
-        self.num_workers = num_workers
-        self.start = (0, 0)  # epoch, and batches of it done, when training starts; set to resume
-        self.examples = {split: list(read[split](path)) for split, path in files.items()}
+        self.by_split = {split: list(read[split](path)) for split, path in files.items()}
         for split, path in files.items():
-            if not self.examples[split]:
+            if not self.by_split[split]:
                 raise ValueError(f"{path}: the {split} file has no examples; give another")
         if overfit is not None:
-            few = draw(self.examples["train"], 1.0, seed)[:overfit]
-            self.examples = {"train": few, "dev": few}
-        self.vocab: Any = vocab  # None until that of these examples is built
-        self.add_inputs: Callable[[Tokens], Tokens] | None = None  # set by `feed`
-        self.labels = known_labels(self.examples, vocab)
-        if held_out and "dev" not in self.examples:
+            few = draw(self.by_split["train"], 1.0, seed)[:overfit]
+            self.by_split = {"train": few, "dev": few}
+        self.labels = known_labels(self.by_split, vocab)
+        if held_out and "dev" not in self.by_split:
             # SST has phrases only to train on. Partial functions that are alike are not ==.
             is_same = repr(read["dev"]) == repr(read["train"])
-            whole = self.examples["train"] if is_same else list(read["dev"](files["train"]))
-            self.examples |= divide(self.examples["train"], whole, held_out)
-        self.all_sentences = list(itertools.chain.from_iterable(map(self.sentences, self.examples)))
+            whole = self.by_split["train"] if is_same else list(read["dev"](files["train"]))
+            self.by_split |= divide(self.by_split["train"], whole, held_out)
+        self.all_sentences = list(itertools.chain.from_iterable(map(self.sentences, self.by_split)))
         if "train" in files:
-            self.examples["train"] = draw(self.examples["train"], fraction, seed)
+            self.by_split["train"] = draw(self.by_split["train"], fraction, seed)
 
     def sentences(self, split: str) -> Iterator[Sequence[str]]:
         """Return all sentences of a split's examples."""
-        return itertools.chain.from_iterable(example.sentences for example in self.examples[split])
+        return itertools.chain.from_iterable(example.sentences for example in self.by_split[split])
 
     @cached_property
     def words(self) -> Counter[str]:
         """How often each word occurs in all splits; marks of joined texts are no words."""
-        sentences = itertools.chain.from_iterable(map(self.sentences, self.examples))
+        sentences = itertools.chain.from_iterable(map(self.sentences, self.by_split))
         counts = Counter(itertools.chain.from_iterable(sentences))
         for mark in (SUMMARY, BREAK):
             counts.pop(mark, None)
         return counts
+
+
+class TaskData(pl.LightningDataModule):
+    """The batches of the examples of each split, with what a model reads.
+
+    `collate` belongs to the task (`tasks/*/data.py`). The `Tokens` of a batch contain what
+    `backbone` reads: characters if its `embed` does, and for ELMo the layers of `store`, or without
+    one the encoder's input. Training begins at `start`: an epoch, and the number of its batches
+    that are done. `bounds` are those of `LengthBatches`.
+    """
+
+    def __init__(
+        self,
+        examples: Mapping[str, Sequence[Example]],
+        vocab: Vocab,
+        backbone: Backbone,
+        store: LayerStore | LayerMemory | None = None,
+        *,
+        collate: Callable[[Sequence[Example], Vocab], Any],
+        start: tuple[int, int] = (0, 0),
+        seed: int = 0,
+        num_workers: int = 0,
+        **bounds: Any,
+    ) -> None:
+        super().__init__()
+        self.examples = examples
+        self.memory = store if isinstance(store, LayerMemory) else None
+        self.start = start
+        self.seed = seed
+        self.num_workers = num_workers
+        self.bounds = bounds
+        add_inputs = partial(
+            _add_inputs,
+            reads_chars=backbone.embed.reads_chars,
+            elmo=_reader(backbone.elmo, store),
+        )
+        self.collate = partial(_collate, collate, vocab, add_inputs)
 
     def setup(self, stage: str) -> None:
         """Raise ValueError for a split to evaluate of which some process would get nothing."""
@@ -115,18 +140,16 @@ class TaskData(pl.LightningDataModule):
                     "trainer.devices"
                 )
 
-    def feed(self, backbone: Backbone, store: LayerStore | LayerMemory | None = None) -> None:
-        """Have batches contain what a model reads: characters if its `embed` does, and for ELMo the
-        store's layers, or without a store the encoder's input.
-        """
-        elmo: Any = backbone.elmo
-        read = partial(_stored, store) if isinstance(store, LayerStore) else elmo.prepare
-        reads_chars = getattr(backbone.embed, "reads_chars", True)
-        self.add_inputs = partial(_add_inputs, reads_chars=reads_chars, elmo=read)
-
     def batch(self, split: str, numbers: list[int]) -> Numbered:
         """Return a batch of the examples with these numbers."""
-        return _collate(self.collate, self.examples[split], self.vocab, self.add_inputs, numbers)
+        return self.collate(self.examples[split], numbers)
+
+    def on_after_batch_transfer(self, batch: Numbered, dataloader_idx: int) -> Numbered:
+        """Read the layers that are in the memory of the model's device."""
+        if self.memory is None:
+            return batch
+        read = partial(_from_memory, self.memory)
+        return Numbered(batch.numbers, _with_tokens(batch.batch, read))
 
     def _loader(self, split: str, **order: Any) -> Loader:
         examples = self.examples[split]
@@ -135,7 +158,7 @@ class TaskData(pl.LightningDataModule):
         return Loader(
             range(len(examples)),  # type: ignore[arg-type]
             batch_sampler=LengthBatches(lengths, **self.bounds, **order),
-            collate_fn=partial(_collate, self.collate, examples, self.vocab, self.add_inputs),
+            collate_fn=partial(self.collate, examples),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
             # Workers are made once a process, and their seed is drawn then: not from the model's
@@ -157,21 +180,24 @@ class TaskData(pl.LightningDataModule):
 
 
 def _collate(
-    collate: Callable[..., Any],
+    collate: Callable[[Sequence[Example], Vocab], Any],
+    vocab: Vocab,
+    add_inputs: Callable[[Tokens], Tokens],
     examples: Sequence[Example],
-    vocab: Vocab | None,
-    add_inputs: Callable[[Tokens], Tokens] | None,
     numbers: list[int],
 ) -> Numbered:
     """Return the task's batch of these examples, with what the model reads of their `Tokens`."""
     batch = collate([examples[number] for number in numbers], vocab)
-    if add_inputs is not None:
-        replaced = {}
-        for name, part in batch._asdict().items():
-            if isinstance(part, Tokens):
-                replaced[name] = add_inputs(part)
-        batch = batch._replace(**replaced)
-    return Numbered(numbers, batch)
+    return Numbered(numbers, _with_tokens(batch, add_inputs))
+
+
+def _with_tokens(batch: Any, change: Callable[[Tokens], Tokens]) -> Any:
+    """Return a task's batch in which all `Tokens` are changed."""
+    changed = {}
+    for name, part in batch._asdict().items():
+        if isinstance(part, Tokens):
+            changed[name] = change(part)
+    return batch._replace(**changed)
 
 
 def _add_inputs(
@@ -183,8 +209,23 @@ def _add_inputs(
     return tokens._replace(sentences=None, elmo=elmo(tokens.sentences or ()))
 
 
+def _reader(
+    elmo: Elmo, store: LayerStore | LayerMemory | None
+) -> Callable[[Sequence[Sequence[str]]], Any]:
+    """Return what makes ELMo's part of a batch from its sentences, in a worker of the loader."""
+    if isinstance(store, LayerStore):
+        return partial(_stored, store)
+    if isinstance(store, LayerMemory):
+        return store.prepare
+    return elmo.prepare
+
+
 def _stored(store: LayerStore, sentences: Sequence[Sequence[str]]) -> Layers:
     return Layers(store(sentences))
+
+
+def _from_memory(memory: LayerMemory, tokens: Tokens) -> Tokens:
+    return tokens._replace(elmo=Layers(memory(tokens.elmo)))
 
 
 def draw(examples: Sequence[E], fraction: float, seed: int) -> list[E]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from elmo_bench.metrics import BySplit, Mean
+from elmo_bench.nn import TaskModel
 from elmo_bench.runs import Mix, flat_mix
 
 from .batches import Numbered, of_all, rank
@@ -19,21 +20,6 @@ from .layer_norms import LayerNorms
 from .optim import FineTuning, decaying, parameter_groups
 
 CHECK_EVERY = 50  # steps between two checks of the loss; a check waits for the GPU
-
-
-@runtime_checkable
-class TaskModel(Protocol):
-    """The interface of every task's model, which also has `backbone`, a `Backbone`.
-
-    `loss` is the mean over the examples of a batch, or their sum if the model has `sums_losses =
-    True`. A model of some tasks has `needs_joint`: it reads the texts of an example only in one
-    sequence (true, see `task.joint`), or only apart (false). One with `observe(examples)` sees
-    those of training once, before it.
-    """
-
-    def __call__(self, batch: Any) -> Any: ...
-    def loss(self, scores: Any, batch: Any) -> Tensor: ...
-    def decode(self, scores: Any, batch: Any) -> list: ...
 
 
 class TaskModule(pl.LightningModule):
@@ -63,7 +49,7 @@ class TaskModule(pl.LightningModule):
         encoder_is_elsewhere: bool = False,
     ) -> None:
         super().__init__()
-        self.model: Any = model
+        self.model = model
         self.optimizer = optimizer
         self.scheduler = scheduler
         self.schedule = schedule
@@ -81,7 +67,7 @@ class TaskModule(pl.LightningModule):
     @property
     def sums_losses(self) -> bool:
         """Whether the model's loss is a sum over examples instead of their mean."""
-        return getattr(self.model, "sums_losses", False)
+        return self.model.sums_losses
 
     @property
     def elmo(self) -> Any:
@@ -245,5 +231,6 @@ class TaskModule(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["state_dict"].update(self._elsewhere())
         losses = checkpoint.get("mean_loss") or [{}]
+        held: Any = self.mean_loss.metric_state
         for name, value in losses[rank() % len(losses)].items():
-            getattr(self.mean_loss, name).copy_(value)
+            held[name].copy_(value)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from elmo_bench.files import atomic
+from elmo_bench.metrics import details
 from elmo_bench.runs import number_of
 from elmo_bench.terminal import counted_noun
 from elmo_bench.text import texts_of
@@ -38,11 +39,11 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
     cluster, and `unit` says what a cluster is (premise, tree, document, article; bytes of UTF-8).
     Metrics without `by_example` write no file.
     """
-    metric = module.metrics["test"]
-    if not hasattr(metric, "by_example"):
+    by_example = details(module.metrics["test"]).by_example
+    if by_example is None:
         return
     scored, predictions = measured(examples, module)
-    counts = metric.by_example(predictions, [example.gold for example in scored])
+    counts = by_example(predictions, [example.gold for example in scored])
     arrays = {name: values.numpy() for name, values in counts.items()}
     contents = [number_of(texts_of(example)) for example in scored]
     arrays["sentences"] = np.array(contents, dtype=np.uint64)

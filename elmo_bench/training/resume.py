@@ -67,7 +67,7 @@ class StepCheckpoint(Callback):
     """Writes `path` before each epoch, every `minutes` before a step, and after the last step.
 
     Before a step, dev scores, schedule and curves are complete up to the previous step.
-    `trainer.fit(ckpt_path=path)` resumes there; its datamodule must be a `TaskData`.
+    `trainer.fit(ckpt_path=path)` resumes there; its `TaskData` must begin at `start_of(path)`.
     """
 
     def __init__(self, path: Path, *, minutes: int | float) -> None:
@@ -89,7 +89,7 @@ class StepCheckpoint(Callback):
         # epoch a schedule that monitors dev. Only the count of the epoch's batches must remain.
         trainer.fit_loop.epoch_loop.reset_restart_stage()
         trainer.fit_loop._restarting = False  # the setter would set True with trainer.max_steps
-        trainer.fit_loop.epoch_loop.restarting = trainer.datamodule.start[1] > 0  # type: ignore[attr-defined]
+        trainer.fit_loop.epoch_loop.restarting = self.batches > 0
         # What monitors dev at the end of an epoch reads the last look at it.
         trainer._logger_connector._callback_metrics.update(self.figures)
 
@@ -139,7 +139,7 @@ class StepCheckpoint(Callback):
         if not trainer.training:
             return
         state = checkpoint[KEY]
-        trainer.datamodule.start = state["epoch"], state["batches"]  # type: ignore[attr-defined]
+        self.batches = state["batches"]
         trainer.should_stop = state["is_over"]
         self.figures = {name: torch.tensor(value) for name, value in state["figures"].items()}
         self.random = state["random"][trainer.global_rank % len(state["random"])]
@@ -148,6 +148,16 @@ class StepCheckpoint(Callback):
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, ModelCheckpoint):
                 _relocate(checkpoint["callbacks"][callback.state_key], callback)
+
+
+def start_of(path: Path | None) -> tuple[int, int]:
+    """Return where training goes on from a checkpoint: an epoch, and how many of its batches are
+    done; without one (None), where it begins.
+    """
+    if path is None:
+        return 0, 0
+    state = load(path)[KEY]
+    return state["epoch"], state["batches"]
 
 
 @contextmanager

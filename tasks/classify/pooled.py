@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from elmo_bench.bounds import Dropout, Positive
-from elmo_bench.nn import Backbone, Mask, Scores, masked_max, masked_mean, masked_softmax
+from elmo_bench.nn import Backbone, Mask, Scores, TaskModel, masked_max, masked_mean, masked_softmax
 from elmo_bench.terminal import counted_noun
 
 from .examples import Batch, Example
@@ -22,7 +22,7 @@ from .examples import Batch, Example
 ClassWeights = Mapping[str, Positive] | Literal["balanced"] | None
 
 
-class Classifier(nn.Module):
+class Classifier(TaskModel):
     """Scores of labels, or without labels one number, which makes it a regression.
 
     `class_weights` multiply the losses of examples by their gold label; those of labels without one

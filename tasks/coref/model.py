@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from elmo_bench.bounds import Count, Dropout, Positive, Size
-from elmo_bench.nn import Backbone, Scores, Tokens, masked_softmax, to_device
+from elmo_bench.nn import Backbone, Scores, TaskModel, Tokens, masked_softmax, to_device
 
 from .data import GENRES, Batch, Document, Mention, truncate
 
@@ -57,7 +57,7 @@ def feed_forward(input_size: int, hidden_size: int, dropout: float) -> nn.Sequen
     )
 
 
-class SpanRanker(nn.Module):
+class SpanRanker(TaskModel):
     """Backbone over sentences -> spans -> mention scores -> the best spans -> antecedent scores.
 
     With rnn=bilstm, the LSTM is the standard one; that of Lee et al. (2017) has tied gates, learned

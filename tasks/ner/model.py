@@ -8,16 +8,16 @@ from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo_bench.bounds import Dropout, Size
-from elmo_bench.nn import Backbone, BiLstm, Crf, Identity, Scores
+from elmo_bench.nn import Backbone, BiLstm, Crf, Identity, Scores, TaskModel
 from elmo_bench.text import spans_to_iob2, tag_moves, tags_to_spans
 
 from .data import Batch
 
 
-class BiLstmCrf(nn.Module):
+class BiLstmCrf(TaskModel):
     """Backbone -> variational dropout -> BiLSTM -> dropout -> linear -> CRF.
 
     With `hidden_size=None` there is no upper BiLSTM: backbone -> dropout -> linear -> CRF. With

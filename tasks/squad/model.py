@@ -17,12 +17,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from elmo_bench.bounds import Count, Dropout, Size
-from elmo_bench.nn import Backbone, BiGru, Mask, Scores, attend, masked_softmax, variational_dropout
+from elmo_bench.nn import (
+    Backbone,
+    BiGru,
+    Mask,
+    Scores,
+    TaskModel,
+    attend,
+    masked_softmax,
+    variational_dropout,
+)
 
 from .data import NONE, Answer, Batch
 
 
-class Reader(nn.Module):
+class Reader(TaskModel):
     """What readers share: they score each token as first and as last token of the answer.
 
     The training target of a question with several answers is drawn at each step.

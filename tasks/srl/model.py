@@ -10,13 +10,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from elmo_bench.bounds import Size
-from elmo_bench.nn import Backbone, Scores, viterbi
+from elmo_bench.nn import Backbone, Scores, TaskModel, viterbi
 from elmo_bench.text import tag_moves
 
 from .data import Batch
 
 
-class PredicateTagger(nn.Module):
+class PredicateTagger(TaskModel):
     """Backbone -> linear -> constrained Viterbi over BIO tags.
 
     The backbone's input includes an embedding of whether the word belongs to the predicate.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_bench.bounds import Dropout, Size
-from elmo_bench.nn import Backbone, Tokens, tokens, variational_dropout
+from elmo_bench.nn import Backbone, TaskModel, Tokens, tokens, variational_dropout
 from elmo_bench.text import Vocab
 
 from . import sentences
@@ -103,7 +103,7 @@ class Biaffine(nn.Module):
         return variational_dropout(F.leaky_relu(layer(h), 0.1), self.dropout, self.training)
 
 
-class BiaffineParser(nn.Module):
+class BiaffineParser(TaskModel):
     """Backbone -> dropout -> biaffine scores of heads and of relations.
 
     The root is a trained vector beside the backbone's output, not a word of the sentence as in the

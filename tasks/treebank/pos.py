@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_bench.nn import Backbone, Scores, Tokens, tokens
+from elmo_bench.nn import Backbone, Scores, TaskModel, Tokens, tokens
 from elmo_bench.text import Vocab
 
 from . import sentences
@@ -46,7 +46,7 @@ def render(example: Example, prediction: Sequence[Cells]) -> dict[str, Any]:
     return {"tokens": list(example.words), "tags": [tag for (tag,) in prediction]}
 
 
-class Tagger(nn.Module):
+class Tagger(TaskModel):
     """Backbone -> linear."""
 
     sums_losses = True  # over the words of a batch

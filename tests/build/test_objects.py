@@ -3,11 +3,16 @@
 from types import SimpleNamespace
 
 import pytest
+from omegaconf import OmegaConf
+from torch import nn
 
 from elmo_bench import build
 from elmo_bench.build import hardware, texts
-from elmo_bench.build.task_format import task_format
+from elmo_bench.build.task_format import required, task_format
+from elmo_bench.encoders import Encoder
+from elmo_bench.nn import TaskModel
 from elmo_bench.settings import machine
+from elmo_bench.settings.targets import allow
 from elmo_bench.text import Vocab, joined
 from tests.conftest import composed
 
@@ -41,6 +46,60 @@ def test_word_vectors_of_two_files(tmp_path):
 def test_a_module_that_cannot_read(name, said):
     with pytest.raises(ValueError, match=f"^{said}$"):
         task_format(composed(f"task.data={name}"))
+
+
+def test_what_a_module_may_lack(monkeypatch):
+    """Its error comes before any work; of another scorer there are then no figures."""
+    cfg = composed("task=ner")
+    for name in ("parse", "other_scores"):
+        monkeypatch.delattr(f"tasks.ner.data.{name}")
+    form = task_format(cfg)
+    assert form.other_scores([], []) == {}
+    with pytest.raises(
+        ValueError, match=r"^tasks\.ner\.data has no function parse, which job=predict"
+    ):
+        required(form, "parse", "job=predict")
+    monkeypatch.delattr("tasks.ner.data.write")
+    with pytest.raises(
+        ValueError, match=r"has no function write, which task\.data=tasks\.ner\.data"
+    ):
+        task_format(cfg)
+
+
+class OldModel(nn.Module):
+    """A user's model that inherits no contract."""
+
+    def __init__(self, backbone, labels):
+        super().__init__()
+        self.backbone = backbone()
+
+
+class OldRnn(nn.Module):
+    """A user's RNN that inherits none."""
+
+    def __init__(self, *, input_size):
+        super().__init__()
+        self.dim = input_size
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "contract"), [("task.model", OldModel, "TaskModel"), ("rnn", OldRnn, "Rnn")]
+)
+def test_a_class_without_its_contract(key, kind, contract):
+    """Its error says what to inherit."""
+    cfg = composed("task=ner", "encoder=none")
+    target = {"_target_": f"{__name__}.{kind.__name__}", "_partial_": True}
+    OmegaConf.update(cfg, key, target, merge=False)
+    allow(cfg)
+    said = f"returned a {kind.__name__}, whose class must inherit elmo_bench.nn.{contract}$"
+    with pytest.raises(ValueError, match=rf"^{key}\._target_=\S+ {said}"):
+        build.model(cfg, Vocab(["a"], ["O"]), {}, build.elmo(cfg))
+
+
+def test_an_incomplete_model_or_encoder():
+    for contract in (TaskModel, Encoder):
+        with pytest.raises(TypeError, match="abstract"):
+            type("Mine", (contract,), {})()
 
 
 @pytest.mark.parametrize(("words", "said"), [(["The", "dog"], True), (["the", "dog"], False)])

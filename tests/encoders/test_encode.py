@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from elmo_bench.encoders import batches, encode, encode_each
+from elmo_bench.encoders import Encoder, batches, encode, encode_each
 from elmo_bench.encoders.bilm import BiLm, Options
 
 LENGTHS = [3, 0, 50, 7, 7, 1, 12, 300, 0]
@@ -25,10 +25,16 @@ class Numbers(NamedTuple):
     numbers: torch.Tensor
 
 
-class Lengths(torch.nn.Module):
+class Lengths(Encoder):
     """An encoder without parameters: a word's vector is its length."""
 
     num_layers, dim = 2, 1
+
+    def fingerprint(self):
+        return "lengths"
+
+    def parameter_groups(self):
+        return []
 
     def prepare(self, sentences):
         rows = [torch.tensor([float(len(word)) for word in sentence]) for sentence in sentences]

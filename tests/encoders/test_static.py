@@ -143,7 +143,8 @@ def test_a_task_reads_them_without_a_store_and_fine_tunes_them(tiny, tmp_path):
     chosen = ["task=ner", "encoder=static", f"encoder.vectors={path}"]
     frozen = tiny(*chosen)
     device = torch.device("cpu")
-    assert build.store(frozen, build.elmo(frozen), build.data(frozen), device) is None
+    sentences = build.examples(frozen).all_sentences
+    assert build.store(frozen, build.elmo(frozen), sentences, device) is None
     train(tiny(*chosen, "finetune=full", "finetune.lr=0.1"))
     weights = torch.load(next(tmp_path.glob("run1/best.ckpt")), weights_only=True)["state_dict"]
     (trained,) = [
@@ -177,7 +178,7 @@ def test_words_without_a_vector_are_told(tiny, tmp_path, caplog):
     cfg = tiny("task=ner", "encoder=static", f"encoder.vectors={path}", "fit.max_epochs=1")
     train(cfg)
     built = build.parts(cfg)
-    types = {word for sentence in built.data.all_sentences for word in sentence}
+    types = {word for sentence in built.examples.all_sentences for word in sentence}
     lacking = sum(word.lower() != "the" for word in types)
     said = result_of(cfg.run_dir)["cautions"]["encoder"]
     assert said in caplog.text

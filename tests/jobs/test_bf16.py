@@ -26,10 +26,10 @@ def test_a_batch(tmp_path, task):
     """
     cfg = config(tmp_path, task)
     torch.manual_seed(cfg.seed)
-    elmo, data = build.elmo(cfg), build.data(cfg)
-    data.vocab, vectors = build.vocab(cfg, data)
-    model = build.model(cfg, data.vocab, vectors, elmo)
-    data.feed(model.backbone)
+    elmo, examples = build.elmo(cfg), build.examples(cfg)
+    vocab, vectors = build.vocab(cfg, examples)
+    model = build.model(cfg, vocab, vectors, elmo)
+    data = build.data(cfg, examples, vocab, model.backbone)
     batch = next(iter(data.train_dataloader())).batch
     losses = {}
     for is_bf16 in (False, True):

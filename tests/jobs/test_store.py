@@ -65,4 +65,5 @@ def test_the_figures_of_a_store_in_memory(tmp_path, run, reads):
 @pytest.mark.parametrize("overrides", [["encoder=none"], ["finetune=full"], ["trainer=smoke"]])
 def test_what_needs_no_store(new_run, overrides):
     cfg = new_run("task=ner", "data.size=2", *overrides)
-    assert build.store(cfg, build.elmo(cfg), build.data(cfg), torch.device("cpu")) is None
+    sentences = build.examples(cfg).all_sentences
+    assert build.store(cfg, build.elmo(cfg), sentences, torch.device("cpu")) is None

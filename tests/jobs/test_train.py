@@ -56,7 +56,7 @@ def test_what_a_run_leaves(tiny):
     rows = [[line.split(" ") for line in block.split("\n")] for block in blocks]
     gold, predicted = ([[row[column] for row in block] for block in rows] for column in (1, 2))
     assert metrics["test/f1"] == pytest.approx(f1_score(gold, predicted), abs=1e-6)
-    assert len(rows) == len(build.data(cfg).examples["test"])
+    assert len(rows) == len(build.examples(cfg).by_split["test"])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_overfitting_ends_when_all_is_right(new_run):
 def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
     train(cfg := tiny(f"elmo.norm={norm}", "elmo.at=[input,output]"))
     mix = result_of(cfg.run_dir)["mix"]
-    sentences = [*build.data(cfg).sentences("dev")]
+    sentences = [*build.examples(cfg).sentences("dev")]
     layers = torch.cat([*encode(build.elmo(cfg).encoder, sentences)], 1)  # L T D, all words
     expected = layers.norm(dim=-1).mean(1) if norm == "none" else [layers.shape[-1] ** 0.5] * 3
     for place in ("input", "output"):

@@ -179,5 +179,6 @@ def test_of_a_user_s_encoder_an_argument_may_be_no_path(paths, key, value):
     cfg.encoder = {"name": "mine", "_target_": f"{__name__}.nothing", key: value}
     allow(cfg.encoder)
     assert not [name for name in inputs.files(cfg) if name.startswith("encoder")]
-    with pytest.raises(ValueError, match="returned a NoneType, which is not an encoder"):
+    said = "returned a NoneType, which is not an encoder: its class must inherit elmo_bench.Encoder"
+    with pytest.raises(ValueError, match=said):
         encoder(cfg)

@@ -19,7 +19,7 @@ from torch import nn
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, BiGru, Identity, Words
 from elmo_bench.text import Vocab, joined, texts_of
-from elmo_bench.training.data import TaskData
+from elmo_bench.training.data import Examples, TaskData
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import WeightAverage
 from tasks.squad.data import (
@@ -300,8 +300,9 @@ def fit(tmp_path, save, *callbacks, epochs):
     pairs = [("When?", "1893"), ("Who?", "owner")] * 2
     path = save(document(*(ask(f"{k}", *pair) for k, pair in enumerate(pairs))))
     files, reads = (dict.fromkeys(("train", "dev", "test"), each) for each in (path, read))
-    data = TaskData(files, read=reads, collate=collate, batch_size=2)
-    model, data.vocab = build(data.examples["train"], dropout=0.2)
+    examples = Examples(files, read=reads).by_split
+    model, vocab = build(examples["train"], dropout=0.2)
+    data = TaskData(examples, vocab, model.backbone, collate=collate, batch_size=2)
     optimizer = partial(torch.optim.Adam, lr=0.01)
     module = TaskModule(
         model, AnswerScores([]), optimizer, monitor="dev/f1", encoder_is_elsewhere=True

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_bench.build import data as data_of
+from elmo_bench.build import examples as examples_of
 from elmo_bench.elmo import Elmo
 from elmo_bench.metrics import Accuracy
 from elmo_bench.nn import Backbone, ReluBiLstm, Words
@@ -70,13 +70,13 @@ def test_held_out_trees_are_whole_sentences(save):
     """Also a short one, of which no phrase is long enough to train on."""
     path = save("\n".join([SOUP, QUEUE, "(4 Bravo)"] * 10))
     files = ["data=files", f"data.files.train={path}", "data.held_out=0.5", "encoder=none"]
-    data = data_of(composed("task=sst5", "run_dir=here", *files))
-    whole, dev = [*read(path)], data.examples["dev"]
+    examples = examples_of(composed("task=sst5", "run_dir=here", *files))
+    whole, dev = [*read(path)], examples.by_split["dev"]
     assert len(dev) == 15
     assert {*summary(dev)} == {*summary(whole)}
     held = {example.group for example in dev}
-    assert not held & {example.group for example in data.examples["train"]}
-    assert {tuple(s) for s in data.all_sentences} >= {example.texts[0] for example in dev}
+    assert not held & {example.group for example in examples.by_split["train"]}
+    assert {tuple(s) for s in examples.all_sentences} >= {example.texts[0] for example in dev}
 
 
 def test_escaped_characters_and_spaces_within_words(save):

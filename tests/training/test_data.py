@@ -4,12 +4,16 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import torch.distributed as dist
 
+from elmo_bench.elmo import Elmo
+from elmo_bench.nn import Backbone, Embed, Identity
+from elmo_bench.text import Vocab
 from elmo_bench.training.batches import LengthBatches
-from elmo_bench.training.data import TaskData
+from elmo_bench.training.data import Examples, TaskData
 
 
 @dataclass(frozen=True)
@@ -29,19 +33,30 @@ class Sentence:
         return (self.document or self.words[0],)
 
 
+class Batch(NamedTuple):
+    examples: list
+
+
+class Nothing(Embed):
+    """No x_k."""
+
+    dim = 0
+
+
 def collate(examples, vocab):
-    return list(examples)
+    return Batch(list(examples))
+
+
+def read(splits, **settings):
+    files = {split: Path(split) for split in splits}
+    reads = dict.fromkeys(("train", "dev", "test"), lambda path: iter(splits[path.name]))
+    return Examples(files, read=reads, **settings)
 
 
 def data(splits, **settings):
-    files = {split: Path(split) for split in splits}
-    return TaskData(
-        files,
-        read=dict.fromkeys(("train", "dev", "test"), lambda path: iter(splits[path.name])),
-        collate=collate,
-        batch_size=2,
-        **settings,
-    )
+    backbone = Backbone(Nothing(), Elmo(None), Identity)
+    vocab = Vocab([], [])
+    return TaskData(splits, vocab, backbone, collate=collate, batch_size=2, **settings)
 
 
 def splits(train=8):
@@ -53,10 +68,10 @@ def splits(train=8):
 
 
 def test_few_examples_to_learn_by_heart():
-    found = data(splits(), overfit=3)
-    assert found.examples.keys() == {"train", "dev"}
-    assert len({*found.examples["train"]}) == 3
-    assert {*found.examples["dev"]} == {*found.examples["train"]}
+    found = read(splits(), overfit=3)
+    assert found.by_split.keys() == {"train", "dev"}
+    assert len({*found.by_split["train"]}) == 3
+    assert {*found.by_split["dev"]} == {*found.by_split["train"]}
     assert len(found.all_sentences) == 6
 
 
@@ -152,36 +167,36 @@ def test_every_process_has_something_to_measure(monkeypatch):
 
 def test_fraction():
     half, again, other = (
-        data(splits(), fraction=0.5, seed=seed).examples["train"] for seed in (1, 1, 2)
+        read(splits(), fraction=0.5, seed=seed).by_split["train"] for seed in (1, 1, 2)
     )
     assert len(half) == 4
     assert half == again
     assert half != other
-    assert len(data(splits(), fraction=0.001).examples["train"]) == 1
+    assert len(read(splits(), fraction=0.001).by_split["train"]) == 1
 
 
 def test_a_part_of_training_may_be_dev():
     """Whole groups, the same ones for every seed; not where there is a dev file."""
     given = splits() | {"train": [Sentence((str(k),), document=str(k // 2)) for k in range(20)]}
     files = {split: given[split] for split in ("train", "test")}
-    one, two = (data(files, held_out=0.3, seed=seed) for seed in (1, 2))
-    held, kept = ({*one.examples[split]} for split in ("dev", "train"))
+    one, two = (read(files, held_out=0.3, seed=seed) for seed in (1, 2))
+    held, kept = ({*one.by_split[split]} for split in ("dev", "train"))
     assert (len(held), held | kept) == (6, {*given["train"]})
     assert not {example.group for example in held} & {example.group for example in kept}
-    assert held == {*two.examples["dev"]}
-    assert len(data(files, held_out=0.3, fraction=0.5).examples["dev"]) == 6
-    assert data(given, held_out=0.3).examples["dev"] == given["dev"]
-    few = data(files, held_out=0.3, overfit=2).examples
+    assert held == {*two.by_split["dev"]}
+    assert len(read(files, held_out=0.3, fraction=0.5).by_split["dev"]) == 6
+    assert read(given, held_out=0.3).by_split["dev"] == given["dev"]
+    few = read(files, held_out=0.3, overfit=2).by_split
     assert {*few["dev"]} == {*few["train"]}
     one_group = {"train": [Sentence((str(k),), document="0") for k in range(3)]}
     with pytest.raises(ValueError, match=r"^data.held_out=0.3: no training example is left"):
-        data(one_group, held_out=0.3)
+        read(one_group, held_out=0.3)
 
 
 def test_fraction_draws_whole_groups():
     """A tenth of the trees is all their phrases, and not a tenth of the phrases of most trees."""
     phrases = [Sentence((str(k),), document=str(k // 10)) for k in range(200)]
-    train = data(splits() | {"train": phrases}, fraction=0.1).examples["train"]
+    train = read(splits() | {"train": phrases}, fraction=0.1).by_split["train"]
     assert len(train) == 20
     assert len({example.document for example in train}) == 2
 
@@ -189,23 +204,23 @@ def test_fraction_draws_whole_groups():
 def test_all_examples_come_in_the_order_of_the_seed():
     """As they did before there were groups: no figure of fraction=1 moved."""
     train = splits()["train"]
-    assert data(splits(), seed=5).examples["train"] == random.Random(5).sample(train, len(train))
+    assert read(splits(), seed=5).by_split["train"] == random.Random(5).sample(train, len(train))
 
 
 def test_labels_that_training_lacks():
     wrong = splits() | {"dev": [Sentence(("a",), ("O", "B-NEW"), "dev.txt:17")]}
     said = r"dev.txt:17: labels NEW of the dev file do not occur in the training file"
     with pytest.raises(ValueError, match=said):
-        data(wrong)
+        read(wrong)
     several = [Sentence(("a",), ("O", f"B-{label}"), f"dev.txt:{label}") for label in "ZAT"]
     with pytest.raises(ValueError, match=r"^dev.txt:Z: labels A, T and Z of the dev file"):
-        data(splits() | {"dev": several})
+        read(splits() | {"dev": several})
     only_a_tag = splits() | {"dev": [Sentence(("a",), ("O", "U-O"), "dev.txt:17")]}
     with pytest.raises(ValueError, match=r"labels U-O of the dev file"):
-        data(only_a_tag)
+        read(only_a_tag)
 
 
 def test_a_split_without_examples():
     for split in ("train", "test"):
         with pytest.raises(ValueError, match=f"^{split}: the {split} file has no examples"):
-            data(splits() | {split: []}, overfit=2)
+            read(splits() | {split: []}, overfit=2)

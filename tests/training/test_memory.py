@@ -52,16 +52,16 @@ def parts(tmp_path_factory, task, *overrides):
     cfg = conftest.composed(f"task={task}", *SMALL[task], *PLAIN[task], *small, *overrides)
     pl.seed_everything(1, verbose=False)
     built = build.parts(cfg)
-    built.data.feed(built.module.model.backbone)
-    return built
+    data = build.data(cfg, built.examples, built.vocab, built.module.model.backbone)
+    return built.module, data
 
 
-def fitted(built, callback, **settings):
+def fitted(module, data, callback, **settings):
     settings = {"max_steps": 1, "limit_val_batches": 1, "num_sanity_val_steps": 0} | settings
     shown = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
     keeps = {"enable_checkpointing": False, "callbacks": [callback]}
     trainer = pl.Trainer(accelerator="cpu", **settings, **shown, **keeps)
-    trainer.fit(built.module, built.data)
+    trainer.fit(module, data)
     return trainer
 
 
@@ -69,15 +69,15 @@ def fitted(built, callback, **settings):
 @pytest.mark.parametrize(("room", "where"), [(6, "forward"), (3, "forward"), (3, "backward")])
 def test_the_gradient_of_parts_is_that_of_the_whole(tmp_path_factory, caplog, task, room, where):
     whole, halved = Small(7), Small(room, where)
-    fitted(parts(tmp_path_factory, task), whole)
-    built = parts(tmp_path_factory, task)
-    fitted(built, halved)
+    fitted(*parts(tmp_path_factory, task), whole)
+    module, data = parts(tmp_path_factory, task)
+    fitted(module, data, halved)
     assert whole.gradient.keys() == halved.gradient.keys()
     for name, gradient in whole.gradient.items():
         error = (gradient - halved.gradient[name]).abs().max()
         assert error <= 1e-6 * max(1.0, gradient.abs().max()), name
     times = 1 if room == 6 else 2
-    assert built.module.num_parts == 2**times
+    assert module.num_parts == 2**times
     said = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(said) == times
     assert "7 examples at once: batches are read in 2 parts" in said[0]
@@ -88,7 +88,7 @@ def test_the_loss_of_parts_is_that_of_the_whole(tmp_path_factory):
     logged = []
     for room in (7, 2):
         built = parts(tmp_path_factory, "ner", "elmo.l2=0.0")
-        trainer = fitted(built, Small(room), max_steps=-1, max_epochs=1, log_every_n_steps=1)
+        trainer = fitted(*built, Small(room), max_steps=-1, max_epochs=1, log_every_n_steps=1)
         logged.append({k: float(v) for k, v in trainer.callback_metrics.items() if "train" in k})
     assert logged[0].keys() == {"train/loss", "train/loss_step"}
     assert logged[1] == pytest.approx(logged[0], rel=1e-4)
@@ -96,22 +96,22 @@ def test_the_loss_of_parts_is_that_of_the_whole(tmp_path_factory):
 
 def test_what_halving_cannot_help_is_said(tmp_path_factory):
     with pytest.raises(MemoryError, match=r"7 examples at once: lower fit.batch_size or fit.ba"):
-        fitted(parts(tmp_path_factory, "ner"), Small(0))
-    built = parts(tmp_path_factory, "ner")
+        fitted(*parts(tmp_path_factory, "ner"), Small(0))
+    module, data = parts(tmp_path_factory, "ner")
     with pytest.raises((MemoryError, torch.OutOfMemoryError)):  # gradients of others are there
-        fitted(built, Small(3), accumulate_grad_batches=2)
-    assert built.module.num_parts == 1
+        fitted(module, data, Small(3), accumulate_grad_batches=2)
+    assert module.num_parts == 1
 
 
 def test_an_evaluation_in_parts(tmp_path_factory):
     """The same predictions, figures and norms of layers."""
     left = []
     for room in (7, 2):
-        built = parts(tmp_path_factory, "ner")
-        trainer = fitted(built, callback := Small(7))
+        module, data = parts(tmp_path_factory, "ner")
+        trainer = fitted(module, data, callback := Small(7))
         callback.room = room
-        figures = trainer.validate(built.module, built.data, verbose=False)
-        left.append((figures[0], built.module.predictions))
+        figures = trainer.validate(module, data, verbose=False)
+        left.append((figures[0], module.predictions))
     assert left[0][1] == left[1][1]
     assert left[1][0] == pytest.approx(left[0][0], rel=1e-5)
     assert any("norm" in name for name in left[0][0])

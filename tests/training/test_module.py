@@ -10,11 +10,12 @@ import torch.distributed as dist
 from torch import nn
 from torchmetrics import MeanMetric
 
+from elmo_bench.nn import TaskModel
 from elmo_bench.training.batches import Numbered
 from elmo_bench.training.module import CHECK_EVERY, TaskModule
 
 
-class Model(nn.Module):
+class Model(TaskModel):
     """One whose losses are given."""
 
     def __init__(self, losses):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from elmo_bench.text import Sentences
 from elmo_bench.text.chars import WIDTH, char_ids, is_cut, word_frame
 
-from ..contract import Misread
+from ..contract import Encoder, Misread
 from ..encode import Chosen
 from .char_cnn import CharCnn, WordCache
 from .options import Options
@@ -73,7 +73,7 @@ class _Frozen(NamedTuple):
     layers: dict[tuple[int, int], Weights]  # (first direction of a group, layer) -> weights
 
 
-class BiLm(nn.Module):
+class BiLm(Encoder):
     """An encoder that returns the token layer and the LSTM layers, all directions concatenated.
 
     `forward` reads every sentence from a zero state, so that its vectors depend only on the

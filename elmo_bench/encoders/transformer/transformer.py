@@ -24,7 +24,7 @@ from elmo_bench.bounds import Count, one_of
 from elmo_bench.terminal import pip_install
 from elmo_bench.text import Sentences
 
-from ..contract import Misread
+from ..contract import Encoder, Misread
 from ..encode import Chosen, batches
 from .windows import Pieces, Windows, special_tokens
 
@@ -59,7 +59,7 @@ class Part(NamedTuple):
         return Part(*tensors)
 
 
-class Transformer(nn.Module):
+class Transformer(Encoder):
     """The layers of a model: layer 0 is the output of the embeddings, layer j the output of block
     j.
 
