@@ -15,8 +15,10 @@ from elmo_bench.bounds import Positive
 from elmo_bench.report.comparison import Comparison, Correction, compared, families
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
 from elmo_bench.report.names import name, task_titles
+from elmo_bench.report.remarks import unlike
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test, reach
-from elmo_bench.report.table import grouped, is_measured, order, unlike
+from elmo_bench.report.table import order
+from elmo_bench.report.tabulate import grouped, is_measured
 from elmo_bench.report.writers import Grid
 from elmo_bench.runs import (
     Key,

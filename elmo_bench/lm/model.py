@@ -74,7 +74,8 @@ class LanguageModel(nn.Module):
         """
         device = self.softmax.weight.device
         layers, _ = self.bilm.read(self.bilm.prepare(sentences).chars.to(device), boundaries=True)
-        numbers = pad_sequence([self._framed(sentence) for sentence in sentences], batch_first=True)
+        framed = [self._framed(sentence) for sentence in sentences]
+        numbers = pad_sequence(framed, batch_first=True)
         sizes = [len(sentence) + 1 for sentence in sentences]
         is_prediction = torch.arange(numbers.shape[1] - 1) < torch.tensor(sizes)[:, None]
         at_once = max(1, SCORES // len(self.vocabulary))
@@ -112,14 +113,15 @@ class LanguageModel(nn.Module):
         training = self.training
         self.eval()
         losses = dict.fromkeys(self.directions, 0.0)
-        batches_of_numbers = list(batches([len(sentence) for sentence in sentences]))
+        lengths = [len(sentence) for sentence in sentences]
+        batches_of_numbers = list(batches(lengths))
         for numbers in counted(batches_of_numbers, "perplexity, batches"):
             batch = [sentences[number] for number in numbers]
             for name, scores in self.likelihoods(batch).items():
                 for values in scores:
                     losses[name] -= float(values.sum(dtype=np.float64))
         self.train(training)
-        count = sum(len(sentence) + 1 for sentence in sentences)
+        count = sum(lengths) + len(lengths)  # a sentence has one prediction more than words
         try:
             return {name: math.exp(loss / count) for name, loss in losses.items()}
         except OverflowError as error:

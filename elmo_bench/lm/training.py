@@ -115,6 +115,7 @@ class Trainer:
         """Train one step on each direction's window; return the loss."""
         seed = np.random.SeedSequence((self.settings.seed, self.step, 0))
         torch.manual_seed(int(seed.generate_state(1)[0]))
+        words = [inputs for inputs, _ in windows]
         goals = [self._numbers[targets].flatten() for _, targets in windows]
         autocast = torch.autocast(
             self.device.type,
@@ -124,7 +125,7 @@ class Trainer:
             cache_enabled=False,
         )
         with autocast:
-            tops = self._tops([inputs for inputs, _ in windows])
+            tops = self._tops(words)
             rows, gathered, sums = self._losses(tops, goals)
         means = []
         for loss_sum, goal in zip(sums, goals, strict=True):
@@ -162,7 +163,7 @@ class Trainer:
         rows = torch.from_numpy(places.reshape(words.shape)).to(self.device)
         bilm = self.model.bilm
         tops, after = bilm.run(bilm.token_encoder(chars)[rows], state)
-        self.state = State(*(part.detach() for part in after))
+        self.state = State(after.h.detach(), after.c.detach())
         return [top.flatten(0, 1) for top in tops]
 
     def _losses(
@@ -233,4 +234,5 @@ class Trainer:
             raise ValueError(
                 "the state of the streams or optimizers contains a number that is not finite"
             )
-        self.state = State(*(part.to(self.device) for part in saved["state"]))
+        h, c = saved["state"]
+        self.state = State(h.to(self.device), c.to(self.device))

@@ -52,11 +52,11 @@ def compared(
             f"task.monitor: {short(runs[0].folder)} and {short(base[0].folder)} would be compared "
             f"by {listed(measured)}; give one for both, such as metric={measured[0]}"
         )
-    our_mean = statistics.fmean(figure_of(run, metric, split) for run in runs)
-    their_mean = statistics.fmean(figure_of(run, metric, split) for run in base)
+    our_mean = _mean(runs, metric, split)
+    their_mean = _mean(base, metric, split)
     difference = our_mean - their_mean
     error_reduction = difference / (1 - their_mean) if their_mean < 1 else None
-    question = frozenset([_folders(runs), _folders(base)]), our_metric, split
+    question = frozenset([folders_of(runs), folders_of(base)]), our_metric, split
     untested = Comparison(difference, error_reduction, question=question)
     every = list(runs) + list(base)
     examples = [examples_of(run, metric, split) for run in every]
@@ -71,7 +71,12 @@ def compared(
     return untested._replace(test=test._replace(unit=counts[0].unit))
 
 
-def _folders(runs: Iterable[Run]) -> frozenset[str]:
+def _mean(runs: Iterable[Run], metric: str | None, split: str) -> float:
+    return statistics.fmean(figure_of(run, metric, split) for run in runs)
+
+
+def folders_of(runs: Iterable[Run]) -> frozenset[str]:
+    """Return the folders of runs, by which a setting is known whichever table shows it."""
     return frozenset(str(run.folder) for run in runs)
 
 
@@ -86,10 +91,10 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     name = f"{prefix}{metric_of(run, metric)}"
     if name in run.metrics:
         return run.metrics[name]
-    others = sorted(each for each in run.metrics if each.startswith(prefix) and each.count("/") < 2)
+    others = [key for key in run.metrics if key.startswith(prefix) and key.count("/") < 2]
     raise ValueError(
         f"metric={metric}: {run.folder}/result.json, a run of {run.task}, does not have it, only "
-        f"{', '.join(others)}"
+        f"{', '.join(sorted(others))}"
     )
 
 

@@ -111,9 +111,11 @@ class Runs:
     def _options(self, overrides: Iterable[str]) -> tuple[str, ...]:
         """Return the overrides that choose options of groups, or that add or delete."""
         groups = self.config.hydra.runtime.choices
-        return tuple(
-            each for each in overrides if each.startswith(("+", "~")) or key_of(each) in groups
-        )
+        options = list[str]()
+        for override in overrides:
+            if override.startswith(("+", "~")) or key_of(override) in groups:
+                options.append(override)
+        return tuple(options)
 
     def _absent(self, overrides: Sequence[str]) -> set[str]:
         """Return the keys that these overrides set and that the run's options do not have."""
@@ -125,7 +127,8 @@ class Runs:
                 break
             except ConfigCompositionException as error:
                 key = refused_key(error)
-                if key not in [each.partition("=")[0] for each in kept]:
+                kept_keys = [override.partition("=")[0] for override in kept]
+                if key not in kept_keys:
                     raise
                 absent.add(key)
         self.configs.append(config)

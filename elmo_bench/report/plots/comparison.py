@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from ..comparison import Comparison
-from ..grids import headed, labels_of
+from ..labels import headed, labels_of
 from ..significance import LEVEL
 from ..table import Cell, Key, Report, comparisons_of
 from . import style
@@ -55,8 +55,9 @@ def _draw(part: SubFigure, report: Report, rows: dict[Key, list[Cell]], columns:
     heights = [len(cells) + 1 for cells in rows.values()]
     panels = part.subplots(len(rows), columns, squeeze=False, sharey="row", height_ratios=heights)
     ranges = [_range(cells) for cells in rows.values()]
+    lengths = [high - low for low, high in ranges]
     # All rows are equally long, so that equal lengths are equal differences.
-    length = 1.1 * max(1, *(high - low for low, high in ranges))
+    length = 1.1 * max(1, *lengths)
     for axes, (row, cells), (low, high) in zip(panels, rows.items(), ranges, strict=True):
         own = style.figure_title(report, cells)
         title = row_titles[row] if own == whole else f"{row_titles[row]}: {own}"
@@ -85,7 +86,8 @@ def _runs(
     axes: Axes, cells: Sequence[Cell], titles: Mapping[Key, str], styles: style.Looks
 ) -> None:
     """Draw a line for each cell: its runs, and their mean if there are several."""
-    axes.set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
+    ticks = [style.short(titles[cell.column]) for cell in cells]
+    axes.set_yticks(range(len(cells)), ticks)
     axes.set_ylim(len(cells) - 0.5, -0.5)
     for y, cell in enumerate(cells):
         figures = style.percents(cell)
@@ -131,7 +133,8 @@ def _span(report: Report) -> tuple[float, float]:
     for compared in comparisons_of([report]):
         shown.append(100 * compared.difference)
         if compared.test:
-            ends += [100 * end for end in compared.test.interval]
+            low, high = compared.test.interval
+            ends += [100 * low, 100 * high]
     most = TIMES * max(1, *map(abs, shown))
     shown.append(0)
     shown += list(np.clip(ends, -most, most))
