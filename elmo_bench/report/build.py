@@ -97,8 +97,8 @@ def reports_of(
             "give its command again with resume=true"
         )
     reports = select(chosen, **options, title=title)
-    for each in reports:
-        each.notes.extend(cautions(each))
+    for report in reports:
+        report.notes.extend(cautions(report))
     draws = []
     for run in (*runs, *failed):
         if run.trial is not None and run.reason != RUNNING:

@@ -63,8 +63,8 @@ def compared(
     flaw = _incomparable(every, examples, split, our_metric)
     if flaw:
         return untested._replace(flaw=flaw)
-    counts = [each for each in examples if each is not None]  # all of them, without a flaw
-    rows = np.stack([each.rows for each in counts])
+    counts = [of_run for of_run in examples if of_run is not None]  # all of them, without a flaw
+    rows = np.stack([of_run.rows for of_run in counts])
     test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
     if not test.scales[0].error:
         return untested._replace(flaw=(SAME, ""))
@@ -139,15 +139,15 @@ def _incomparable(
     first = counts[0]
     # The second number is how much is right, but for precision how much is predicted.
     right = slice(0) if metric.rpartition("/")[2] == "precision" else slice(1, None, 6)
-    for run, each in zip(runs, counts, strict=True):
-        if each is None or first is None:
+    for run, of_run in zip(runs, counts, strict=True):
+        if of_run is None or first is None:
             return f"counts/{split}.npz of a run is missing or lacks the metric", short(run.folder)
         why = None
-        if not np.array_equal(each.sentences, first.sentences):
+        if not np.array_equal(of_run.sentences, first.sentences):
             why = f"the runs' {split} examples are different"
-        elif not np.array_equal(each.groups, first.groups):
+        elif not np.array_equal(of_run.groups, first.groups):
             why = f"the runs' {split} examples are grouped differently"
-        elif not np.array_equal(each.rows[..., right], first.rows[..., right]):
+        elif not np.array_equal(of_run.rows[..., right], first.rows[..., right]):
             why = f"the runs' {split} examples differ in what is right"
         if why:
             return why, f"{short(run.folder)}, {short(runs[0].folder)}"
@@ -164,9 +164,9 @@ def families(comparisons: Iterable[Comparison], primary: Collection[Question] = 
     """
     # By split and by whether they are primary: the p of each question.
     ps: dict[tuple[str, bool], dict[Question, float]] = defaultdict(dict)
-    for each in comparisons:
-        test = each.test
-        question = each.question
+    for comparison in comparisons:
+        test = comparison.test
+        question = comparison.question
         if question and test and test.p is not None and not test.is_preliminary:
             ps[question[-1], question in primary][question] = test.p
     corrected: dict[Question, tuple[float, int]] = {}

@@ -137,7 +137,7 @@ def _caption(report: Report, sentences: Sequence[str]) -> str:
             f"Beside the baseline, of up to {report.chosen_among} settings the best one on dev."
         )
     parts = list(sentences)
-    parts += [chosen, labels_of(report).each, _measured_on(report), _trained_on(report)]
+    parts += [chosen, labels_of(report).figures, _measured_on(report), _trained_on(report)]
     return " ".join(filter(None, parts))
 
 
@@ -346,7 +346,7 @@ def paper(report: Report) -> Grid:
     sentences = [ABOUT_PAPER]
     if comparisons_of([report]):
         sentences.append(ABOUT_ERRORS)
-    sentences.append(labels_of(report).each)
+    sentences.append(labels_of(report).figures)
     what = title(report, f"beside {listed(sources)}")
     return by_cell(report, rows, heads, what, " ".join(sentences))
 

@@ -22,7 +22,7 @@ class Labels(NamedTuple):
     axes: str  # of the columns
     base: str  # the baseline
     figure: str
-    each: str  # a sentence with the figure of each task, or corpus, if they differ
+    figures: str  # a sentence with the figure of each task, or corpus, if they differ
 
 
 @lru_cache(maxsize=32)
@@ -33,7 +33,7 @@ def labels_of(report: Report) -> Labels:
     varying, constant = _row_settings(report)
     of_constant = dict.fromkeys(titles, subject) if subject else titles
     columns = names(report.columns, report.heads, titles)
-    figure, each = _figures(report)
+    figure, figures = _figures(report)
     return Labels(
         subject=subject,
         constant=name(list(constant), list(constant.values()), of_constant),
@@ -43,7 +43,7 @@ def labels_of(report: Report) -> Labels:
         axes=listed(map(axis, report.columns)),
         base=columns.get(report.baseline or (), ""),
         figure=figure,
-        each=each,
+        figures=figures,
     )
 
 

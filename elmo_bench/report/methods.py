@@ -33,9 +33,8 @@ def methods(reports: Sequence[Report]) -> str:
             settings.add(folders_of(cell.runs))
     seeds = sorted({run.seed for run in runs})
     seed_or_seeds = "seeds" if len(seeds) > 1 else "seed"
-    tests = ""
-    if any(each.test and each.test.p is not None for each in comparisons_of(reports)):
-        tests = TESTS
+    is_tested = any(one.test and one.test.p is not None for one in comparisons_of(reports))
+    tests = TESTS if is_tested else ""
     return (
         f"We train models of {listed(tasks)}: {counted_noun(len(runs), 'run')} of "
         f"{counted_noun(len(settings), 'setting')}, with {seed_or_seeds} "

@@ -15,7 +15,7 @@ from elmo_bench.terminal import counted_noun
 from .labels import titled
 from .remarks import MIXED
 from .table import Cell, Report
-from .tabulate import is_measured, report
+from .tabulate import measured_on, report
 
 ELMO = ("elmo.", "finetune.")  # prefixes of the settings that are selected on dev
 
@@ -35,7 +35,7 @@ def select(
     Runs without dev scores are compared on test. `options` holds further arguments of `report`. A
     setting with fewer runs than another of its side is not chosen, and a note names it.
     """
-    if split or not _is_search(runs) or not any(is_measured(run, "dev") for run in runs):
+    if split or not _is_search(runs) or not measured_on(runs, "dev"):
         return [report(runs, rows, columns, split=split or "test", title=title, **options)]
     on_dev = report(runs, rows, columns, split="dev", title=title, **options)
     reports = [replace(on_dev, title=titled(title, "compared on dev"))]
@@ -47,7 +47,7 @@ def select(
         best.append(max(choices, key=lambda cell: cell.mean))
         among = max(among, len(choices))
     selected = _selected(runs, on_dev, best)
-    measured = [run for run in selected if is_measured(run, "test")]
+    measured = measured_on(selected, "test")
     if not measured or not alternatives:
         return reports
     columns_on_test = {values(run, on_dev.columns) for run in measured}

@@ -86,7 +86,7 @@ def report(
 def _measured(runs: Sequence[Run], split: str) -> list[Run]:
     """Return the runs that have scores on a split; raises ValueError if none has."""
     one_of("split", split, SPLITS)
-    measured = [run for run in runs if is_measured(run, split)]
+    measured = measured_on(runs, split)
     if measured:
         return measured
     if split == "test":
@@ -98,9 +98,13 @@ def _measured(runs: Sequence[Run], split: str) -> list[Run]:
     )
 
 
-def is_measured(run: Run, split: str) -> bool:
-    """Whether a run has scores on a split."""
-    return any(key.startswith(f"{split}/") for key in run.metrics)
+def measured_on(runs: Iterable[Run], split: str) -> list[Run]:
+    """Return the runs that have scores on a split."""
+    measured: list[Run] = []
+    for run in runs:
+        if any(key.startswith(f"{split}/") for key in run.metrics):
+            measured.append(run)
+    return measured
 
 
 def _keys(

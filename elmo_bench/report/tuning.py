@@ -19,7 +19,7 @@ from elmo_bench.terminal import counted_noun, duration, listed
 from .comparison import examples_of, figure_of
 from .names import axis, points, value
 from .table import Report, total_time
-from .tabulate import grouped, is_measured
+from .tabulate import grouped, measured_on
 from .tuning_curve import TOP, Curve, budgets, curve
 
 
@@ -61,10 +61,7 @@ def sides(report: Report) -> dict[Key, dict[Key, Side]]:
 def side(draws: Sequence[Run]) -> Side:
     """Return a side; raises ValueError for a draw with only other scores on dev."""
     ordered = sorted(draws, key=lambda draw: draw.trial or 0)
-    measured: dict[Run, float] = {}
-    for draw in ordered:
-        if is_measured(draw, "dev"):
-            measured[draw] = figure_of(draw, None, "dev")
+    measured = {draw: figure_of(draw, None, "dev") for draw in measured_on(ordered, "dev")}
     lowest = -1.0 if _are_correlations(measured) else 0.0
     scores = np.array([measured.get(draw, lowest) for draw in ordered])
     return Side(ordered, scores, lowest, curve(scores, lowest))
@@ -144,7 +141,7 @@ def _notes_on(side: Side, side_name: str, runs: Sequence[Run]) -> Iterator[str]:
 def lines(side: Side, most: int) -> dict[str, str]:
     """Return what a side has drawn, its best settings, and the curve, up to so many draws."""
     number = len(side.draws)
-    failed = len([draw for draw in side.draws if not is_measured(draw, "dev")])
+    failed = number - len(measured_on(side.draws, "dev"))
     time = duration(total_time(side.draws))
     shown = {
         "draws": f"{number} ({failed} failed)" if failed else f"{number}",

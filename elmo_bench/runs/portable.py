@@ -34,7 +34,7 @@ def portable(value: Any) -> Any:
     (['https://host/a/b', 'a'], {'data_dir': None})
     """
     if isinstance(value, dict):
-        return {key: None if key in WHERE else portable(each) for key, each in value.items()}
+        return {key: None if key in WHERE else portable(value[key]) for key in value}
     if isinstance(value, list | tuple):
         return type(value)(map(portable, value))
     if isinstance(value, str):

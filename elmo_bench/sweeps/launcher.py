@@ -119,7 +119,9 @@ class ProcessLauncher(Launcher):
         """
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
-        jobs = {number: list(each) for number, each in enumerate(job_overrides, initial_job_idx)}
+        jobs = dict[int, list[str]]()
+        for number, overrides in enumerate(job_overrides, initial_job_idx):
+            jobs[number] = list(overrides)
         for line in self._unread_launchers():
             log.warning(line)
         shared, _ = parted(jobs)

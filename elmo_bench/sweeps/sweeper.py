@@ -75,11 +75,11 @@ class Runs:
             self.absent[options] = self._absent(overrides)
         absent = self.absent[options]
         kept = list[str]()
-        for each in overrides:
-            key, _, value = each.partition("=")
+        for override in overrides:
+            key, _, value = override.partition("=")
             if key not in absent:
-                kept.append(each)
-            elif each not in options and not each.startswith(("+", "~")):
+                kept.append(override)
+            elif override not in options and not override.startswith(("+", "~")):
                 self.settings.setdefault(key, value)
                 self._note_lack(key, options)
         return kept
@@ -122,12 +122,12 @@ class Runs:
         absent = set[str]()
         while True:
             kept = [each for each in overrides if each.partition("=")[0] not in absent]
+            kept_keys = [override.partition("=")[0] for override in kept]
             try:
                 config = self.loader.load_sweep_config(self.config, kept)
                 break
             except ConfigCompositionException as error:
                 key = refused_key(error)
-                kept_keys = [override.partition("=")[0] for override in kept]
                 if key not in kept_keys:
                     raise
                 absent.add(key)
@@ -136,8 +136,7 @@ class Runs:
         del content["hydra"]
         self.keys |= dict.fromkeys(dict(leaves(content)))
         is_baseline = "_target_" not in (content.get("encoder") or {})
-        for each in kept:
-            key = each.partition("=")[0]
+        for key in kept_keys:
             # The baseline has keys of encoders, which it does not read.
             if not (is_baseline and key.startswith("encoder.")):
                 self.has[key] = True

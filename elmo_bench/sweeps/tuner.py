@@ -86,8 +86,8 @@ class Tuner(Sweeper):
                 run.append(f"seed={seed}")
                 runs.append(run)
         last = self.launcher.launch(runs, len(trials))
-        for each in last:
-            _ = each.return_value  # raises what a run raised
+        for outcome in last:
+            _ = outcome.return_value  # raises what a run raised
         return list(returned) + list(last)
 
     def sides(self, arguments: Sequence[str]) -> list[Side]:
@@ -158,17 +158,17 @@ def _check_space(space: Overrides, config: Any) -> None:
     """Raise ValueError for a space that is for models with other settings."""
     raw: Any = OmegaConf.to_container(config)
     keys = dict(leaves(raw)).keys()
-    for key, each in space.items():
-        sweep: Any = each.value()
-        is_known = key in keys
+    for key, override in space.items():
+        sweep: Any = override.value()
+        is_setting = key in keys
         rate = None
         if key == "task.optimizer.lr" and isinstance(sweep, IntervalSweep):
             rate = OmegaConf.select(config, key)
-        if not is_known or (rate is not None and not sweep.start <= rate <= sweep.end):
-            has = f"has {key}={rate}" if is_known else "does not have this setting"
+        if not is_setting or (rate is not None and not sweep.start <= rate <= sweep.end):
+            has = f"has {key}={rate}" if is_setting else "does not have this setting"
             raise ValueError(
-                f"tune draws {each.input_line}, but the model {has}: choose another space (tune="
-                f"bert for experiment=bert/...), or give one: '{key}=interval(LOW,HIGH)'"
+                f"tune draws {override.input_line}, but the model {has}: choose another space "
+                f"(tune=bert for experiment=bert/...), or give one: '{key}=interval(LOW,HIGH)'"
             )
 
 
