@@ -31,15 +31,16 @@ def weights(report: Report) -> Grid | None:
     mixes = _mixes(report)
     if not mixes:
         return None
-    mixed_layers: set[int] = set()
+    shares: set[Head] = set()
+    norms: set[Head] = set()
     places: set[str] = set()
     for _, place, means in mixes:
         places.add(place)
-        mixed_layers.update(layer for head, layer in means if head == SHARE)
-    layers = sorted(mixed_layers)
-    heads = [(SHARE, layer) for layer in layers]
-    heads.append(GAMMA)
-    heads += [(NORM, layer) for layer in layers]
+        for head, layer in means:
+            if head == SHARE:
+                shares.add((SHARE, layer))
+                norms.add((NORM, layer))
+    heads = [*sorted(shares), GAMMA, *sorted(norms)]
     names = [head.format(layer) for head, layer in heads]
     has_several_places = len(places) > 1
     if has_several_places:

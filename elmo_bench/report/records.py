@@ -19,7 +19,8 @@ def records(reports: Sequence[Report]) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     for report in reports:
-        rows += [_record(report, cell) for cell in report.cells]
+        for cell in report.cells:
+            rows.append(_record(report, cell))
     return rows
 
 

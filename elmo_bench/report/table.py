@@ -161,7 +161,9 @@ def _is_highest(cell: Cell, cells: Mapping[Key, Cell]) -> bool:
 def comparisons_of(reports: Iterable[Report]) -> list[Comparison]:
     comparisons: list[Comparison] = []
     for report in reports:
-        comparisons += [cell.comparison for cell in report.cells if cell.comparison]
+        for cell in report.cells:
+            if cell.comparison:
+                comparisons.append(cell.comparison)
     return comparisons
 
 

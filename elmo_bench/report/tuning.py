@@ -91,14 +91,15 @@ def _notes(report: Report, runs: Sequence[Run]) -> Iterator[str]:
     shown: set[Path] = set()  # folders of draws: two rows may have one baseline
     for row, tuned in sides(report).items():
         names: dict[Key, str] = {}
-        counts: dict[Key, str] = {}
+        sizes: set[int] = set()
+        phrases: list[str] = []
         for column, side in tuned.items():
             names[column] = report.name_of(row + column)
-            counts[column] = counted_noun(len(side.draws), "draw")
+            sizes.add(len(side.draws))
+            phrases.append(f"{names[column]} {counted_noun(len(side.draws), 'draw')}")
             shown.update(draw.folder for draw in side.draws)
-        if len(set(counts.values())) > 1:
-            of_sides = listed(f"{names[column]} {counts[column]}" for column in tuned)
-            yield f"unequal budgets: {of_sides}"
+        if len(sizes) > 1:
+            yield f"unequal budgets: {listed(phrases)}"
         for column, side in tuned.items():
             cell = report.by_row[row][column]
             of_cell = [run for run in runs if values(run, report.keys) == cell.key]

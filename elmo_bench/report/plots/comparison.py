@@ -52,19 +52,23 @@ def _draw(part: SubFigure, report: Report, rows: dict[Key, list[Cell]], columns:
     whole = style.figure_title(report, report.cells)
     row_titles = style.row_titles(report)
     styles = style.looks(titles, report.baseline)
-    heights = [len(cells) + 1 for cells in rows.values()]
+    heights: list[int] = []
+    middles: list[float] = []
+    longest = 1.0
+    for cells in rows.values():
+        low, high = _range(cells)
+        heights.append(len(cells) + 1)
+        middles.append((high + low) / 2)
+        longest = max(longest, high - low)
     panels = part.subplots(len(rows), columns, squeeze=False, sharey="row", height_ratios=heights)
-    ranges = [_range(cells) for cells in rows.values()]
-    lengths = [high - low for low, high in ranges]
     # All rows are equally long, so that equal lengths are equal differences.
-    length = 1.1 * max(1, *lengths)
-    for axes, (row, cells), (low, high) in zip(panels, rows.items(), ranges, strict=True):
+    half = 1.1 * longest / 2
+    for axes, (row, cells), middle in zip(panels, rows.items(), middles, strict=True):
         own = style.figure_title(report, cells)
         title = row_titles[row] if own == whole else f"{row_titles[row]}: {own}"
         _runs(axes[0], cells, titles, styles)
         axes[0].set_title(style.short(title, 100))
-        middle = (high + low) / 2
-        axes[0].set_xlim(middle - length / 2, middle + length / 2)
+        axes[0].set_xlim(middle - half, middle + half)
         style.percent_axis(axes[0].xaxis)
         for right in axes[1:]:
             _differences(right, report, cells, styles)
