@@ -10,7 +10,7 @@ Axes: P one direction, V vocabulary.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,12 +53,16 @@ class LanguageModel(nn.Module):
         """Return a word's index in the vocabulary, or that of <UNK>."""
         return self.numbers.get(word, self.numbers[UNKNOWN])
 
+    def numbers_of(self, words: Iterable[str]) -> list[int]:
+        """Return the indices of words."""
+        return [self.number(word) for word in words]
+
     @torch.no_grad()
     def start_from(self, corpus: Corpus) -> None:
         """Initialise the softmax with word frequencies: a sampled one sees rare words too seldom to
         correct random rows, which would dominate the sum over a large vocabulary for a long time.
         """
-        numbers = [self.number(word) for word in corpus.words]
+        numbers = self.numbers_of(corpus.words)
         counts = np.bincount(numbers, corpus.counts, len(self.vocabulary))
         counts[[self.number(BEGIN), self.number(END)]] = corpus.num_sentences
         self.softmax.bias.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
@@ -100,10 +104,7 @@ class LanguageModel(nn.Module):
 
     def _framed(self, sentence: Sequence[str]) -> Int[Tensor, " _"]:
         """Return the indices of <S>, the words and </S>."""
-        words = [BEGIN]
-        words += sentence
-        words.append(END)
-        return torch.tensor([self.number(word) for word in words])
+        return torch.tensor(self.numbers_of([BEGIN, *sentence, END]))
 
     def perplexity(self, sentences: Sentences) -> dict[str, float]:
         """Return the exponential of the mean negative log likelihood of each direction, with the

@@ -91,8 +91,7 @@ class Trainer:
         frames = map(word_frame, corpus.words)  # "U C"
         self._frames = np.fromiter(frames, np.dtype((np.int16, WIDTH)), len(corpus.words))
         # NO_TARGET (-1) indexes the last element.
-        numbers = [model.number(word) for word in corpus.words]
-        self._numbers = np.append(numbers, NO_TARGET)
+        self._numbers = np.append(model.numbers_of(corpus.words), NO_TARGET)
 
     def run(self) -> Iterator[float]:
         """Train from the current step to the end, and yield the loss of each step (nats per
