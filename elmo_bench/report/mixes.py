@@ -36,8 +36,8 @@ def weights(report: Report) -> Grid | None:
     places: set[str] = set()
     for _, place, means in mixes:
         places.add(place)
-        for head, layer in means:
-            if head == SHARE:
+        for kind, layer in means:
+            if kind == SHARE:
                 shares.add((SHARE, layer))
                 norms.add((NORM, layer))
     heads = [*sorted(shares), GAMMA, *sorted(norms)]

@@ -178,7 +178,7 @@ def runs_of(reports: Iterable[Report]) -> list[Run]:
 
 def total_time(runs: Iterable[Run]) -> float:
     """Return how many seconds runs took in all."""
-    return sum(run.seconds.get("total", 0) for run in runs)
+    return sum((run.seconds.get("total", 0.0) for run in runs), 0.0)
 
 
 def first_few(names: Sequence[str]) -> str:
