@@ -19,7 +19,8 @@ from refresh import table
 
 from elmo_bench.report import Grid, Report, markdown_table
 from elmo_bench.report.comparison import SPLITS, Comparison, compared, examples_of, figure_of
-from elmo_bench.report.grids import labels_of, p_value
+from elmo_bench.report.grids import p_value
+from elmo_bench.report.labels import labels_of
 from elmo_bench.report.names import points
 from elmo_bench.report.significance import by_cluster, covariance, without_each
 from elmo_bench.report.table import Cell

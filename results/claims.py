@@ -15,8 +15,10 @@ from elmo_bench.bounds import Positive
 from elmo_bench.report.comparison import Comparison, Correction, compared, families
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tested
 from elmo_bench.report.names import name, task_titles
+from elmo_bench.report.remarks import unlike
 from elmo_bench.report.significance import FEWEST, LEVEL, PRELIMINARY, Test, reach
-from elmo_bench.report.table import grouped, is_measured, order, unlike
+from elmo_bench.report.table import order
+from elmo_bench.report.tabulate import grouped, measured_on
 from elmo_bench.report.writers import Grid
 from elmo_bench.runs import (
     Key,
@@ -178,7 +180,7 @@ def _has(run: Run, values: Mapping[str, Any]) -> bool:
 def _runs(runs: Sequence[Run], values: Mapping[str, Any], key: str) -> dict[Key, list[Run]]:
     """Return the runs that have these values, by row, one for each seed."""
     full_keys(runs, [*values], key)
-    chosen = [run for run in runs if is_measured(run, "test") and _has(run, values)]
+    chosen = [run for run in measured_on(runs, "test") if _has(run, values)]
     if hidden := distinguishing(chosen, CORPUS):
         raise ValueError(
             f"{key}: runs of the same {' and '.join(CORPUS)} differ in {hidden}: select some "

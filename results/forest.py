@@ -6,7 +6,7 @@ from matplotlib.figure import SubFigure
 from overview import Corpora, Corpus, gains, numbers
 
 from elmo_bench.report import Report
-from elmo_bench.report.grids import labels_of
+from elmo_bench.report.labels import labels_of
 from elmo_bench.report.plots import style
 from elmo_bench.report.plots.comparison import difference
 from elmo_bench.report.significance import LEVEL

@@ -7,7 +7,8 @@ from omegaconf import OmegaConf
 from pydantic import BaseModel, TypeAdapter
 
 from elmo_bench.report import Grid, Report, as_list
-from elmo_bench.report.grids import labels_of, score, tested, titled
+from elmo_bench.report.grids import score, tested
+from elmo_bench.report.labels import labels_of, titled
 from elmo_bench.report.names import NONE
 from elmo_bench.report.table import Cell
 

@@ -28,7 +28,8 @@ from elmo_bench.bounds import File, Folder, Positive, Text
 from elmo_bench.files import atomic, write_text
 from elmo_bench.report import as_list, build, checked_outputs, escape, write_files
 from elmo_bench.report.probes import encoder_title
-from elmo_bench.report.table import Cell, grouped
+from elmo_bench.report.table import Cell
+from elmo_bench.report.tabulate import grouped
 from elmo_bench.runs import NOTHING, RUNNING, Run, distinguishing, equal, full_keys, values, where
 from elmo_bench.settings.schema import Files, Keys, Table
 

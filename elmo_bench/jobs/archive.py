@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from elmo_bench.report.aggregate import after_epochs
+from elmo_bench.report.learning import after_epochs
 from elmo_bench.runs import RUNNING, SUFFIX, Run, collect, failures, pack, run_folders, unpacked
 
 log = logging.getLogger(__name__)

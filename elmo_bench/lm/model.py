@@ -10,7 +10,7 @@ Axes: P one direction, V vocabulary.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,12 +53,16 @@ class LanguageModel(nn.Module):
         """Return a word's index in the vocabulary, or that of <UNK>."""
         return self.numbers.get(word, self.numbers[UNKNOWN])
 
+    def numbers_of(self, words: Iterable[str]) -> list[int]:
+        """Return the indices of words."""
+        return [self.number(word) for word in words]
+
     @torch.no_grad()
     def start_from(self, corpus: Corpus) -> None:
         """Initialise the softmax with word frequencies: a sampled one sees rare words too seldom to
         correct random rows, which would dominate the sum over a large vocabulary for a long time.
         """
-        numbers = [self.number(word) for word in corpus.words]
+        numbers = self.numbers_of(corpus.words)
         counts = np.bincount(numbers, corpus.counts, len(self.vocabulary))
         counts[[self.number(BEGIN), self.number(END)]] = corpus.num_sentences
         self.softmax.bias.copy_(torch.from_numpy(np.log((counts + 1) / (counts + 1).sum())))
@@ -74,7 +78,8 @@ class LanguageModel(nn.Module):
         """
         device = self.softmax.weight.device
         layers, _ = self.bilm.read(self.bilm.prepare(sentences).chars.to(device), boundaries=True)
-        numbers = pad_sequence([self._framed(sentence) for sentence in sentences], batch_first=True)
+        framed = [self._framed(sentence) for sentence in sentences]
+        numbers = pad_sequence(framed, batch_first=True)
         sizes = [len(sentence) + 1 for sentence in sentences]
         is_prediction = torch.arange(numbers.shape[1] - 1) < torch.tensor(sizes)[:, None]
         at_once = max(1, SCORES // len(self.vocabulary))
@@ -99,10 +104,7 @@ class LanguageModel(nn.Module):
 
     def _framed(self, sentence: Sequence[str]) -> Int[Tensor, " _"]:
         """Return the indices of <S>, the words and </S>."""
-        words = [BEGIN]
-        words += sentence
-        words.append(END)
-        return torch.tensor([self.number(word) for word in words])
+        return torch.tensor(self.numbers_of([BEGIN, *sentence, END]))
 
     def perplexity(self, sentences: Sentences) -> dict[str, float]:
         """Return the exponential of the mean negative log likelihood of each direction, with the
@@ -112,14 +114,15 @@ class LanguageModel(nn.Module):
         training = self.training
         self.eval()
         losses = dict.fromkeys(self.directions, 0.0)
-        batches_of_numbers = list(batches([len(sentence) for sentence in sentences]))
+        lengths = [len(sentence) for sentence in sentences]
+        batches_of_numbers = list(batches(lengths))
         for numbers in counted(batches_of_numbers, "perplexity, batches"):
             batch = [sentences[number] for number in numbers]
             for name, scores in self.likelihoods(batch).items():
                 for values in scores:
                     losses[name] -= float(values.sum(dtype=np.float64))
         self.train(training)
-        count = sum(len(sentence) + 1 for sentence in sentences)
+        count = sum(lengths) + len(lengths)  # a sentence has one prediction more than words
         try:
             return {name: math.exp(loss / count) for name, loss in losses.items()}
         except OverflowError as error:

@@ -56,9 +56,11 @@ def candidates(
     targets: list[Int[np.ndarray, " N"]], samples: int, size: int, rng: np.random.Generator
 ) -> tuple[Int[Tensor, " R"], list[Candidates]]:
     """Return the softmax rows that a step uses, in order, and each direction's candidates."""
-    draws = [draw(samples, size, rng) for _ in targets]
+    draws = []
     words = list(targets)
-    for sampled, _ in draws:
+    for _ in targets:
+        sampled, tries = draw(samples, size, rng)
+        draws.append((sampled, tries))
         words.append(sampled)
     rows = np.unique(np.concatenate(words))
     results = []

@@ -91,8 +91,7 @@ class Trainer:
         frames = map(word_frame, corpus.words)  # "U C"
         self._frames = np.fromiter(frames, np.dtype((np.int16, WIDTH)), len(corpus.words))
         # NO_TARGET (-1) indexes the last element.
-        numbers = [model.number(word) for word in corpus.words]
-        self._numbers = np.append(numbers, NO_TARGET)
+        self._numbers = np.append(model.numbers_of(corpus.words), NO_TARGET)
 
     def run(self) -> Iterator[float]:
         """Train from the current step to the end, and yield the loss of each step (nats per
@@ -115,6 +114,7 @@ class Trainer:
         """Train one step on each direction's window; return the loss."""
         seed = np.random.SeedSequence((self.settings.seed, self.step, 0))
         torch.manual_seed(int(seed.generate_state(1)[0]))
+        words = [inputs for inputs, _ in windows]
         goals = [self._numbers[targets].flatten() for _, targets in windows]
         autocast = torch.autocast(
             self.device.type,
@@ -124,7 +124,7 @@ class Trainer:
             cache_enabled=False,
         )
         with autocast:
-            tops = self._tops([inputs for inputs, _ in windows])
+            tops = self._tops(words)
             rows, gathered, sums = self._losses(tops, goals)
         means = []
         for loss_sum, goal in zip(sums, goals, strict=True):
@@ -162,7 +162,7 @@ class Trainer:
         rows = torch.from_numpy(places.reshape(words.shape)).to(self.device)
         bilm = self.model.bilm
         tops, after = bilm.run(bilm.token_encoder(chars)[rows], state)
-        self.state = State(*(part.detach() for part in after))
+        self.state = State(after.h.detach(), after.c.detach())
         return [top.flatten(0, 1) for top in tops]
 
     def _losses(
@@ -233,4 +233,5 @@ class Trainer:
             raise ValueError(
                 "the state of the streams or optimizers contains a number that is not finite"
             )
-        self.state = State(*(part.to(self.device) for part in saved["state"]))
+        h, c = saved["state"]
+        self.state = State(h.to(self.device), c.to(self.device))

@@ -55,7 +55,7 @@ def _of_conll2012(document: Sequence[Sequence[Row]], path: str | Path) -> Iterat
         labels: dict[str, list[Any]] = {"pos": _column(rows, POS)}
         labels["entity"] = spans_to_iob2(spans, len(rows)) if has_names else [None] * len(rows)
         labels["sense"] = [_sense(row) for row in rows]
-        yield Sentence([row.columns[WORD] for row in rows], labels)
+        yield Sentence(_cells(rows, WORD), labels)
 
 
 def _sense(row: Row) -> tuple[str, str] | None:
@@ -72,13 +72,13 @@ def _of_columns(rows: Sequence[Row], path: str | Path) -> Sentence:
         labels["pos"] = _column(rows, 1)
         labels["chunk"] = _tags(rows, 2, path)
     labels["entity"] = _tags(rows, -1, path)
-    return Sentence([row.columns[0] for row in rows], labels)
+    return Sentence(_cells(rows, 0), labels)
 
 
 def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
     """Return IOB2 tags from any scheme; None for all words if the sentence has no tags."""
-    cells = [row.columns[column] for row in rows]
-    if all(cell in ABSENT for cell in cells):
+    cells = _cells(rows, column)
+    if set(cells) <= set(ABSENT):
         return [None] * len(cells)
     for row, cell in zip(rows, cells, strict=True):
         if not is_tag(cell):
@@ -88,8 +88,8 @@ def _tags(rows: Sequence[Row], column: int, path: str | Path) -> list[Any]:
 
 def _column(rows: Sequence[Row], column: int) -> list[str | None]:
     """Return the cells of a column; None for an empty one."""
-    cells: list[str | None] = []
-    for row in rows:
-        cell = row.columns[column]
-        cells.append(None if cell in ABSENT else cell)
-    return cells
+    return [None if cell in ABSENT else cell for cell in _cells(rows, column)]
+
+
+def _cells(rows: Sequence[Row], column: int) -> list[str]:
+    return [row.columns[column] for row in rows]

@@ -103,35 +103,38 @@ def measure_tags(name: str, train: Text, test: Text, fit: Fit, seeds: list[int])
     where most words are in no chunk. The description length says how easily the tags are read, not
     only how well. The baseline is the most frequent tag of a word in training.
     """
-    known = labelled(train.sentences, name)
-    new = labelled(test.sentences, name)
-    tags = sorted(set(known.labels))
-    numbers = {tag: number for number, tag in enumerate(tags)}
+    of_train = labelled(train.sentences, name)
+    of_test = labelled(test.sentences, name)
+    tags = sorted(set(of_train.labels))
+    number_of = {tag: number for number, tag in enumerate(tags)}
+
+    def as_numbers(labels: Sequence[str]) -> Int[Tensor, " _"]:
+        return torch.tensor([number_of[label] for label in labels])
 
     def scored(guesses: Sequence[str]) -> dict[str, float]:
-        figures = {"accuracy": accuracy(guesses, new.labels)}
+        figures = {"accuracy": accuracy(guesses, of_test.labels)}
         if name in ("chunk", "entity"):
-            figures["f1"] = f1(guesses, new.labels, new.counts)
+            figures["f1"] = f1(guesses, of_test.labels, of_test.counts)
         return figures
 
     def figures(layer: int, seed: int) -> dict[str, float]:
-        x, y = _standardised(train.layers[layer, known.rows], test.layers[layer, new.rows])
+        x, y = _standardised(train.layers[layer, of_train.rows], test.layers[layer, of_test.rows])
 
         def guesses(labels: Sequence[str]) -> list[str]:
-            gold = torch.tensor([numbers[label] for label in labels])
-            best = fit(x, gold, y, len(tags), seed, 1.0).argmax(1)
+            best = fit(x, as_numbers(labels), y, len(tags), seed, 1.0).argmax(1)
             return [tags[number] for number in best.tolist()]
 
-        tag_of = drawn(known.words + new.words, known.labels, seed)
-        control_guesses = guesses([tag_of[word] for word in known.words])
-        control = accuracy(control_guesses, [tag_of[word] for word in new.words])
-        measured = scored(guesses(known.labels))
+        tag_of = drawn(of_train.words + of_test.words, of_train.labels, seed)
+        train_control = [tag_of[word] for word in of_train.words]
+        test_control = [tag_of[word] for word in of_test.words]
+        control = accuracy(guesses(train_control), test_control)
+        measured = scored(guesses(of_train.labels))
         measured["control"] = control
-        gold = torch.tensor([numbers[label] for label in known.labels])
+        gold = as_numbers(of_train.labels)
         measured["code"] = description_length(x, gold, len(tags), fit, seed)
         return measured
 
-    baseline = scored(most_frequent(known.words, known.labels, new.words))
+    baseline = scored(most_frequent(of_train.words, of_train.labels, of_test.words))
     return _by_layer(baseline, figures, len(train.layers), seeds)
 
 
@@ -173,17 +176,17 @@ def measure_senses(train: Text, test: Text) -> dict[str, Any]:
     most frequent sense of a lemma in training: how far only the lemma gets. New lemmas get the
     sense number that is most frequent overall.
     """
-    known = labelled(train.sentences, "sense")
-    new = labelled(test.sentences, "sense")
-    lemmas, correct = zip(*new.labels, strict=True)
+    of_train = labelled(train.sentences, "sense")
+    of_test = labelled(test.sentences, "sense")
+    lemmas, correct = zip(*of_test.labels, strict=True)
 
     def figures(layer: int, _: int) -> dict[str, float]:
-        x = train.layers[layer, known.rows]
-        y = test.layers[layer, new.rows]
-        return {"accuracy": accuracy(nearest(x, known.labels, y, lemmas), correct)}
+        x = train.layers[layer, of_train.rows]
+        y = test.layers[layer, of_test.rows]
+        return {"accuracy": accuracy(nearest(x, of_train.labels, y, lemmas), correct)}
 
-    known_lemmas, known_numbers = zip(*known.labels, strict=True)
-    guesses = most_frequent(known_lemmas, known_numbers, lemmas)
+    train_lemmas, train_numbers = zip(*of_train.labels, strict=True)
+    guesses = most_frequent(train_lemmas, train_numbers, lemmas)
     return _by_layer({"accuracy": accuracy(guesses, correct)}, figures, len(train.layers), [0])
 
 
@@ -256,9 +259,11 @@ def nearest(
     for row, (lemma, number) in enumerate(senses):
         rows[lemma][number].append(row)
     means = {}
-    for lemma, numbers in rows.items():
-        means[lemma] = torch.stack([x[of_sense].mean(0) for of_sense in numbers.values()])
-    default = _most_common([number for _, number in senses])
+    for lemma, rows_of in rows.items():
+        means_of_senses = [x[of_sense].mean(0) for of_sense in rows_of.values()]
+        means[lemma] = torch.stack(means_of_senses)
+    sense_numbers = [number for _, number in senses]
+    default = _most_common(sense_numbers)
     guesses = []
     for lemma, vector in zip(lemmas, new, strict=True):
         if lemma in means:
@@ -295,7 +300,8 @@ def drawn(words: Sequence[str], labels: Sequence[Any], seed: int) -> dict[str, A
 
 def accuracy(guesses: Sequence[Any], labels: Sequence[Any]) -> float:
     """Return the share of correct guesses."""
-    return float(np.mean([guess == label for guess, label in zip(guesses, labels, strict=True)]))
+    is_right = [guess == label for guess, label in zip(guesses, labels, strict=True)]
+    return float(np.mean(is_right))
 
 
 def f1(guesses: Sequence[str], labels: Sequence[str], counts: Sequence[int]) -> float:

@@ -10,7 +10,8 @@ from elmo_bench.terminal import counted
 from .cautions import cautions
 from .published import stands_in
 from .selection import select
-from .table import Report, corrected
+from .table import Report
+from .tabulate import corrected
 from .tuning import with_draws
 
 log = logging.getLogger(__name__)
@@ -37,10 +38,10 @@ def build_tables(settings: Mapping[str, Any]) -> list[Report]:
         except ValueError as error:
             raise ValueError(f"tables.{title}: {error}" if title else f"{error}") from error
     if not reports:
-        conditions = [f"where={each['where']} paper={each['paper']}" for each in tables.values()]
+        tried = [f"where={table['where']} paper={table['paper']}" for table in tables.values()]
         raise ValueError(
             f"runs={settings['runs']}: no run matches; change the table's conditions: "
-            f"{'; '.join(conditions)}"
+            f"{'; '.join(tried)}"
         )
     return corrected(reports)
 
@@ -75,9 +76,9 @@ def completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
 
 def matching(runs: Sequence[Run], table: Mapping[str, Any]) -> list[Run]:
     """Return the runs that match `where` and, with `paper`, belong to that table of the paper."""
-    settings = zip(table["columns"], table["baseline"] or (), strict=False)
-    no_encoder = (("encoder", "none"), ("encoder.name", "none"), ("elmo.mix", "none"))
-    has_baseline = any(each in no_encoder for each in settings)
+    settings = set(zip(table["columns"], table["baseline"] or (), strict=False))
+    no_encoder = {("encoder", "none"), ("encoder.name", "none"), ("elmo.mix", "none")}
+    has_baseline = not settings.isdisjoint(no_encoder)
     matched = where(runs, table["where"], with_baseline=has_baseline)
     if table["paper"] is None:
         return matched
@@ -96,8 +97,8 @@ def reports_of(
             "give its command again with resume=true"
         )
     reports = select(chosen, **options, title=title)
-    for each in reports:
-        each.notes.extend(cautions(each))
+    for report in reports:
+        report.notes.extend(cautions(report))
     draws = []
     for run in (*runs, *failed):
         if run.trial is not None and run.reason != RUNNING:
@@ -105,13 +106,16 @@ def reports_of(
     if draws:
         reports[0] = with_draws(reports[0], draws, chosen)
     if failed:
-        which = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]
-        if len(failed) > MOST:
-            which.append(f"{len(failed) - MOST} more")
-        count = len(runs) + len(failed)
-        note = f"{len(failed)} of {count} runs failed or did not finish: {', '.join(which)}"
-        reports[0].notes.insert(0, note)
+        reports[0].notes.insert(0, _note_on_failures(failed, len(runs) + len(failed)))
     return reports
+
+
+def _note_on_failures(failed: Sequence[Run], num_runs: int) -> str:
+    """Return how many of so many runs failed, and the names of the first of them."""
+    named = [f"{short(run.folder)} ({run.reason})" for run in failed[:MOST]]
+    if len(failed) > MOST:
+        named.append(f"{len(failed) - MOST} more")
+    return f"{len(failed)} of {num_runs} runs failed or did not finish: {', '.join(named)}"
 
 
 def as_list(value: Any) -> list[Any]:

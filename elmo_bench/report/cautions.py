@@ -9,8 +9,8 @@ from elmo_bench.runs import FEW_CLUSTERS, Key, smoke_batches
 from elmo_bench.terminal import counted_noun
 
 from .comparison import SPLITS
-from .names import corpus_title, name, task_titles
-from .table import NAMED, Cell, Report
+from .names import corpus_title
+from .table import Cell, Report, first_few
 
 
 def cautions(report: Report) -> list[str]:
@@ -19,23 +19,28 @@ def cautions(report: Report) -> list[str]:
     for cell in report.cells:
         for sentence in _of_cell(cell, report.split):
             owners[sentence][cell.key] = None
-    notes = [f"{_named(report, keys)}: {sentence}" for sentence, keys in owners.items()]
-    for corpus, cells in _by_corpus(report).items():
-        if not any(figure for cell in cells for figure in cell.figures):
+    by_corpus = _by_corpus(report)
+    notes = [f"{_named(report, by_corpus, keys)}: {told}" for told, keys in owners.items()]
+    for corpus, cells in by_corpus.items():
+        if not any(any(cell.figures) for cell in cells):
             notes.append(f"{corpus}: every score is 0.00, so nothing is compared")
     return notes
 
 
 def _of_cell(cell: Cell, split: str) -> Iterator[str]:
     """Yield sentences on a cell's runs, and on its comparison."""
-    limits = {smoke_batches(run.config) or 0 for run in cell.runs}
-    for number in sorted(limits):
-        if number:
-            yield f"smoke runs (trainer.limit_train_batches={number}), whose scores mean nothing"
+    limits: set[int] = set()
+    subjects: dict[str, None] = {}  # an ordered set: what runs were warned of
+    for run in cell.runs:
+        limits.add(smoke_batches(run.config) or 0)
+        subjects |= dict.fromkeys(run.cautions)
+    for number in sorted(limits - {0}):
+        yield f"smoke runs (trainer.limit_train_batches={number}), whose scores mean nothing"
     other_splits = set(SPLITS) - {split}
-    for about in dict.fromkeys(about for run in cell.runs for about in run.cautions):
-        if about.partition("/")[0] not in other_splits:
-            yield _shared([run.cautions.get(about) for run in cell.runs])
+    for subject in subjects:
+        if subject.partition("/")[0] not in other_splits:
+            sentences = [run.cautions.get(subject) for run in cell.runs]
+            yield _shared(sentences)
     test = cell.comparison.test if cell.comparison else None
     if test and test.clusters < FEW_CLUSTERS:
         units = counted_noun(test.clusters, test.unit)
@@ -52,24 +57,18 @@ def _shared(sentences: Sequence[str | None]) -> str:
     return f"{given[0]} (so or alike in {len(given)} of {len(sentences)} runs)"
 
 
-def _named(report: Report, keys: dict[Key, None]) -> str:
-    """Return the names of cells; those of a corpus if it has no others."""
-    titles = task_titles(report.runs)
+def _named(report: Report, by_corpus: dict[str, list[Cell]], keys: dict[Key, None]) -> str:
+    """Return the names of cells; that of a corpus for all its cells."""
     names: list[str] = []
-    for corpus, cells in _by_corpus(report).items():
-        concerned = [cell for cell in cells if cell.key in keys]
-        if len(concerned) == len(cells):
-            names.append(corpus)
-        else:
-            names += [name(report.keys, cell.key, titles) for cell in concerned]
-    shown = "; ".join(names[:NAMED])
-    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown
+    for corpus, cells in by_corpus.items():
+        concerned = [report.name_of(cell.key) for cell in cells if cell.key in keys]
+        names += [corpus] if len(concerned) == len(cells) else concerned
+    return first_few(names)
 
 
 def _by_corpus(report: Report) -> dict[str, list[Cell]]:
     """Return the cells of each task and corpus, by its title."""
-    titles = task_titles(report.runs)
     by_corpus: dict[str, list[Cell]] = defaultdict(list)
     for cell in report.cells:
-        by_corpus[corpus_title(cell.runs[0], titles)].append(cell)
+        by_corpus[corpus_title(cell.runs[0], report.task_titles)].append(cell)
     return by_corpus

@@ -52,26 +52,31 @@ def compared(
             f"task.monitor: {short(runs[0].folder)} and {short(base[0].folder)} would be compared "
             f"by {listed(measured)}; give one for both, such as metric={measured[0]}"
         )
-    our_mean = statistics.fmean(figure_of(run, metric, split) for run in runs)
-    their_mean = statistics.fmean(figure_of(run, metric, split) for run in base)
+    our_mean = _mean(runs, metric, split)
+    their_mean = _mean(base, metric, split)
     difference = our_mean - their_mean
     error_reduction = difference / (1 - their_mean) if their_mean < 1 else None
-    question = frozenset([_folders(runs), _folders(base)]), our_metric, split
+    question = frozenset([folders_of(runs), folders_of(base)]), our_metric, split
     untested = Comparison(difference, error_reduction, question=question)
     every = list(runs) + list(base)
     examples = [examples_of(run, metric, split) for run in every]
     flaw = _incomparable(every, examples, split, our_metric)
     if flaw:
         return untested._replace(flaw=flaw)
-    counts = [each for each in examples if each is not None]  # all of them, without a flaw
-    rows = np.stack([each.rows for each in counts])
+    counts = [of_run for of_run in examples if of_run is not None]  # all of them, without a flaw
+    rows = np.stack([of_run.rows for of_run in counts])
     test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
     if not test.scales[0].error:
         return untested._replace(flaw=(SAME, ""))
     return untested._replace(test=test._replace(unit=counts[0].unit))
 
 
-def _folders(runs: Iterable[Run]) -> frozenset[str]:
+def _mean(runs: Iterable[Run], metric: str | None, split: str) -> float:
+    return statistics.fmean(figure_of(run, metric, split) for run in runs)
+
+
+def folders_of(runs: Iterable[Run]) -> frozenset[str]:
+    """Return the folders of runs, by which a setting is known whichever table shows it."""
     return frozenset(str(run.folder) for run in runs)
 
 
@@ -86,10 +91,10 @@ def figure_of(run: Run, metric: str | None, split: str) -> float:
     name = f"{prefix}{metric_of(run, metric)}"
     if name in run.metrics:
         return run.metrics[name]
-    others = sorted(each for each in run.metrics if each.startswith(prefix) and each.count("/") < 2)
+    others = [key for key in run.metrics if key.startswith(prefix) and key.count("/") < 2]
     raise ValueError(
         f"metric={metric}: {run.folder}/result.json, a run of {run.task}, does not have it, only "
-        f"{', '.join(others)}"
+        f"{', '.join(sorted(others))}"
     )
 
 
@@ -134,15 +139,15 @@ def _incomparable(
     first = counts[0]
     # The second number is how much is right, but for precision how much is predicted.
     right = slice(0) if metric.rpartition("/")[2] == "precision" else slice(1, None, 6)
-    for run, each in zip(runs, counts, strict=True):
-        if each is None or first is None:
+    for run, of_run in zip(runs, counts, strict=True):
+        if of_run is None or first is None:
             return f"counts/{split}.npz of a run is missing or lacks the metric", short(run.folder)
         why = None
-        if not np.array_equal(each.sentences, first.sentences):
+        if not np.array_equal(of_run.sentences, first.sentences):
             why = f"the runs' {split} examples are different"
-        elif not np.array_equal(each.groups, first.groups):
+        elif not np.array_equal(of_run.groups, first.groups):
             why = f"the runs' {split} examples are grouped differently"
-        elif not np.array_equal(each.rows[..., right], first.rows[..., right]):
+        elif not np.array_equal(of_run.rows[..., right], first.rows[..., right]):
             why = f"the runs' {split} examples differ in what is right"
         if why:
             return why, f"{short(run.folder)}, {short(runs[0].folder)}"
@@ -159,9 +164,9 @@ def families(comparisons: Iterable[Comparison], primary: Collection[Question] = 
     """
     # By split and by whether they are primary: the p of each question.
     ps: dict[tuple[str, bool], dict[Question, float]] = defaultdict(dict)
-    for each in comparisons:
-        test = each.test
-        question = each.question
+    for comparison in comparisons:
+        test = comparison.test
+        question = comparison.question
         if question and test and test.p is not None and not test.is_preliminary:
             ps[question[-1], question in primary][question] = test.p
     corrected: dict[Question, tuple[float, int]] = {}

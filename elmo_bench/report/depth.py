@@ -40,10 +40,7 @@ def depths(report: Report) -> dict[Key, Depth]:
             cell_of = by_row.setdefault(cell.row, {})
             cell_of[layer] = larger(cell, cell_of.get(layer))
     several = {row: cells for row, cells in by_row.items() if len(cells) > 1}
-    depth_of: dict[Key, Depth] = {}
-    for row, cells in several.items():
-        depth_of[row] = _depth(report, cells, len(several))
-    return depth_of
+    return {row: _depth(report, cells, len(several)) for row, cells in several.items()}
 
 
 def layers_of(cell: Cell) -> set[int]:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from elmo_bench.runs import F1, NOTHING, Run, distinguishing, figure, short, text, values
+from elmo_bench.runs.read import INPUTS
 from elmo_bench.terminal import counted_noun, plain
 
 from .names import metric_title, name, points, task_titles
@@ -74,7 +75,7 @@ def lines(difference: Difference) -> list[str]:
     runs = difference.runs
     a, b = difference.scores
     keys = distinguishing(runs, ["task.name", "data.name"])
-    shown = [key for key in keys if not key.startswith("inputs.")]
+    shown = [key for key in keys if not key.startswith(INPUTS)]
     shown.append("seed")
     told: list[str] = []
     for side, run in zip(SIDES, runs, strict=True):

@@ -2,20 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
 from statistics import fmean
-from typing import NamedTuple
 
-from elmo_bench.runs import Key, Run, text
+from elmo_bench.runs import Key, Run
 from elmo_bench.terminal import listed
 
 from .comparison import Comparison
 from .depth import depths
-from .names import NONE, axis, corpus_title, metric_title, name, names, points, task_titles, value
+from .labels import headed, labels_of, title
+from .names import NONE, points
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
-from .tuning import Side, lines, sides, verdict
+from .tuning import Side, lines, sides
+from .tuning_curve import verdict
 from .writers import Grid, without
 
 MEANS = "percent: mean ± standard deviation (runs)"
@@ -55,138 +55,6 @@ OF_DEPTH = ["layer with the highest mean", "may be the best", "deeper than"]  # 
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
-class Labels(NamedTuple):
-    """Display names of a report's settings and figures."""
-
-    subject: str  # task and corpus, "NER (wikigold)", if there is one and no row or column names it
-    constant: str  # the settings that all rows share
-    heads: list[str]  # of the columns of row names: the row keys that vary
-    rows: Mapping[Key, list[str]]
-    columns: Mapping[Key, str]
-    axes: str  # of the columns
-    base: str  # the baseline
-    figure: str
-    each: str  # a sentence with the figure of each task, or corpus, if they differ
-
-
-@lru_cache(maxsize=32)
-def labels_of(report: Report) -> Labels:
-    """Return the display names of a report, which are made once."""
-    titles = task_titles(report.runs)
-    subject = _subject(report, titles)
-    varying, constant = _row_settings(report)
-    of_constant = dict.fromkeys(titles, subject) if subject else titles
-    columns = names(report.columns, report.heads, titles)
-    figure, each = _figures(report, titles)
-    return Labels(
-        subject=subject,
-        constant=name(list(constant), list(constant.values()), of_constant),
-        heads=[axis(key) for key in varying],
-        rows=_row_names(report, varying, titles),
-        columns=columns,
-        axes=listed(axis(key) for key in report.columns),
-        base=columns.get(report.baseline or (), ""),
-        figure=figure,
-        each=each,
-    )
-
-
-def _subject(report: Report, titles: Mapping[str, str]) -> str:
-    """Return the task and corpus of all runs, "NER (wikigold)"; "" if they have several or if a row
-    or column names the corpus.
-    """
-    tested_on = {corpus_title(run, titles) for run in report.runs}
-    if len(tested_on) == 1 and "data.name" not in report.keys:
-        return tested_on.pop()
-    return ""
-
-
-def _row_settings(report: Report) -> tuple[dict[str, list[Hashable]], dict[str, Hashable]]:
-    """Return the keys that differ between rows, each with its values by row in the order of
-    `_rows`, and the keys that have one value, with it.
-
-    The share of the training data is among these if all runs have a part of it.
-    """
-    rows = _rows(report)
-    varying: dict[str, list[Hashable]] = {}
-    constant: dict[str, Hashable] = {}
-    for position, key in enumerate(report.rows):
-        settings = [row[position] for row in rows]
-        if len(set(settings)) > 1:
-            varying[key] = settings
-        else:
-            constant[key] = settings[0]
-    shares = {run.settings.get("fraction", 1) for run in report.runs}
-    if len(shares) == 1 and shares != {1} and "fraction" not in report.keys:
-        constant["fraction"] = shares.pop()
-    return varying, constant
-
-
-def _rows(report: Report) -> list[Key]:
-    """Return the rows of a report, each once, in order."""
-    return list(dict.fromkeys(cell.row for cell in report.cells))
-
-
-def _row_names(
-    report: Report, varying: Mapping[str, Sequence[Hashable]], titles: Mapping[str, str]
-) -> dict[Key, list[str]]:
-    """Return a row's display names, one for each key that varies."""
-    by_row: dict[Key, list[str]] = {row: [] for row in _rows(report)}
-    for key, settings in varying.items():
-        of_tasks = titles if key == "task.name" else {}
-        words = [of_tasks.get(text(setting)) or value(key, setting) for setting in settings]
-        if len(set(words)) != len(set(settings)):  # two have one name: as they are written
-            words = [text(setting) for setting in settings]
-        for row_names, word in zip(by_row.values(), words, strict=True):
-            row_names.append(word)
-    return by_row
-
-
-def _figures(report: Report, titles: Mapping[str, str]) -> tuple[str, str]:
-    """Return the display name of the runs' figure and ""; if they have several figures, "scores"
-    and a sentence with that of each task, or of each corpus where those of a task differ.
-    """
-    measured: dict[tuple[str, str], str] = {}
-    for run in report.runs:
-        corpus = str(run.settings.get("data.name"))
-        measured[run.task, corpus] = metric_title(run, report.metric)
-    figures = set(measured.values())
-    if len(figures) == 1:
-        return figures.pop(), ""
-    of_tasks = {(task, figure) for (task, _), figure in measured.items()}
-    one_a_task = len(of_tasks) == len(titles)
-    shown: dict[str, None] = {}  # an ordered set
-    for (task, corpus), figure in measured.items():
-        tested_on = titles[task] if one_a_task else f"{titles[task]} ({corpus})"
-        shown[f"{tested_on} {figure}"] = None
-    return "scores", f"Scores: {'; '.join(shown)}."
-
-
-def title(report: Report, what: str) -> str:
-    """Return the title of a table of a report's figures."""
-    shown = labels_of(report)
-    subject = "" if report.title or shown.subject in shown.constant else shown.subject
-    parts = subject, shown.constant, f"{report.split} {shown.figure}", what
-    about = ", ".join(filter(None, parts))
-    return about if shown.constant and not report.title else titled(report.title, about)
-
-
-def headed(report: Report, about: str) -> str:
-    """Return the title of a table or plot that is not of a report's figures alone: what it is
-    about, after the title of the report or, without one, its task and corpus.
-    """
-    return titled(report.title or labels_of(report).subject, about)
-
-
-def titled(title: str, about: str) -> str:
-    """Return what a table or plot is about, after the title of its report, if it has one.
-
-    >>> titled("", "test F1 by layer"), titled("Books", "test F1 by layer")
-    ('Test F1 by layer', 'Books: test F1 by layer')
-    """
-    return f"{title}: {about}" if title else about[:1].upper() + about[1:]
-
-
 def tables(report: Report) -> dict[str, Grid]:
     """Return the tables by kind, in reading order: `means`, `differences`, `depth`, `tuning` and
     `paper`; without empty ones and, because `differences` includes them, the means of a single row
@@ -194,7 +62,7 @@ def tables(report: Report) -> dict[str, Grid]:
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}
-    if not has_comparisons or len({cell.row for cell in report.cells}) > 1:
+    if not has_comparisons or len(report.all_rows) > 1:
         grids["means"] = means(report)
     if has_comparisons:
         grids["differences"] = differences(report)
@@ -228,7 +96,7 @@ def means(report: Report) -> Grid:
     if report.rows == ["data.name"]:
         rows.append([MEAN, *average(report)])
         sentences.append(ABOUT_MEAN)
-    heads = labels.heads + [labels.columns[column] for column in report.heads]
+    heads = labels.heads + list(labels.columns.values())
     bold_is = "the best mean of its row"
     if "task.name" in report.columns:
         bold_is = "the best mean of its row and task"
@@ -252,8 +120,11 @@ def _marked(cell: Cell) -> str:
 
 def _best_bold(report: Report, grid: Grid) -> Grid:
     """Mark the best means, in the first column of figures."""
+    bold: set[tuple[int, int]] = set()
+    for number, cell in enumerate(report.cells):
+        if report.is_best(cell):
+            bold.add((number, grid.left))
     heads = labels_of(report).heads
-    bold = {(number, grid.left) for number, cell in enumerate(report.cells) if report.is_best(cell)}
     same = f" of the same {listed(heads)}" if heads else ""
     return grid._replace(bold=bold, bold_is=f"the best mean{same}")
 
@@ -266,7 +137,7 @@ def _caption(report: Report, sentences: Sequence[str]) -> str:
             f"Beside the baseline, of up to {report.chosen_among} settings the best one on dev."
         )
     parts = list(sentences)
-    parts += [chosen, labels_of(report).each, _measured_on(report), _trained_on(report)]
+    parts += [chosen, labels_of(report).figures, _measured_on(report), _trained_on(report)]
     return " ".join(filter(None, parts))
 
 
@@ -389,7 +260,8 @@ def tested(comparison: Comparison) -> list[str]:
     test = comparison.test
     if test is None:
         return [difference, "", "", "", ""]
-    interval = " to ".join(points(end, signed=True) for end in test.interval)
+    low, high = test.interval
+    interval = f"{points(low, signed=True)} to {points(high, signed=True)}"
     corrected = p_value(comparison.p_holm)
     if test.p is not None and test.is_preliminary:
         corrected = PRELIMINARY
@@ -408,7 +280,7 @@ def depth(report: Report) -> Grid:
         for other, theirs in by_row.items():
             if theirs.is_below(ours):
                 rows_below.append(", ".join(labels.rows[other]))
-        candidates = listed(str(layer) for layer in ours.candidates)
+        candidates = listed(map(str, ours.candidates))
         texts = [str(ours.highest), candidates, "; ".join(rows_below)]
         rows.append(labels.rows[row] + texts)
     heads = labels.heads + OF_DEPTH
@@ -423,7 +295,9 @@ def tuning(report: Report) -> Grid:
     """Return a table of what each side has drawn and chosen, and its tuning curve."""
     labels = labels_of(report)
     by_row = sides(report)
-    tuned_columns = {column for tuned in by_row.values() for column in tuned}
+    tuned_columns: set[Key] = set()
+    for tuned in by_row.values():
+        tuned_columns.update(tuned)
     columns = [column for column in report.heads if column in tuned_columns]
     rows = []
     sentences = [ABOUT_TUNING.format(labels.base)]
@@ -436,8 +310,9 @@ def tuning(report: Report) -> Grid:
                 side_name = ", ".join(labels.rows[row] + [labels.columns[column]])
                 outcome = verdict(side.curve, base.curve)
                 sentences.append(f"{side_name} against {labels.base}: {outcome}.")
-    heads = labels.heads + [""] + [labels.columns[column] for column in columns]
-    left = len(labels.heads) + 1
+    heads = [*labels.heads, ""]
+    left = len(heads)
+    heads += [labels.columns[column] for column in columns]
     return Grid(headed(report, "tuning"), heads, rows, left, " ".join(sentences))
 
 
@@ -452,7 +327,10 @@ def _tuning_lines(tuned: Mapping[Key, Side], columns: Sequence[Key]) -> list[lis
             by_kind[kind][column] = told
     table = []
     for kind, texts in by_kind.items():
-        table.append([kind] + [texts.get(column, "") for column in columns])
+        line = [kind]
+        for column in columns:
+            line.append(texts.get(column, ""))
+        table.append(line)
     return table
 
 
@@ -468,7 +346,7 @@ def paper(report: Report) -> Grid:
     sentences = [ABOUT_PAPER]
     if comparisons_of([report]):
         sentences.append(ABOUT_ERRORS)
-    sentences.append(labels_of(report).each)
+    sentences.append(labels_of(report).figures)
     what = title(report, f"beside {listed(sources)}")
     return by_cell(report, rows, heads, what, " ".join(sentences))
 

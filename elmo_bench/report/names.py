@@ -2,7 +2,7 @@
 scores.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
@@ -137,14 +137,13 @@ def names(
 
 def task_titles(runs: Iterable[Run]) -> dict[str, str]:
     """Return the titles of the runs' tasks by name, which is its own title if it has several."""
-    titles: dict[str, set[str]] = defaultdict(set)
+    titles: dict[str, str] = {}
     for run in runs:
-        task = run.config["task"]
-        titles[task["name"]].add(str(task.get("title") or task["name"]))
-    by_name: dict[str, str] = {}
-    for task_name, of_name in titles.items():
-        by_name[task_name] = of_name.pop() if len(of_name) == 1 else task_name
-    return by_name
+        task_name = run.config["task"]["name"]
+        title = str(run.config["task"].get("title") or task_name)
+        if titles.setdefault(task_name, title) != title:
+            titles[task_name] = task_name
+    return titles
 
 
 def corpus_title(run: Run, titles: Mapping[str, str]) -> str:

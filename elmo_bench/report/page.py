@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from elmo_bench.runs import MIX
 from elmo_bench.terminal import counted_noun
 
-from .aggregate import cost, weights
+from .cost import cost
 from .grids import tables
-from .names import axis, corpus_title, heading, task_titles
-from .provenance import methods, provenance, runs_of
-from .table import Report
+from .methods import methods
+from .mixes import weights
+from .names import axis, corpus_title, heading
+from .provenance import provenance
+from .table import Report, runs_of
 from .writers import as_html, html_table
 
 if TYPE_CHECKING:
@@ -52,10 +54,9 @@ def compared(reports: Sequence[Report]) -> str:
     axes: dict[str, None] = {}
     for report in reports:
         axes |= dict.fromkeys(map(axis, report.columns))
-        titles = task_titles(report.runs)
         for run in report.runs:
-            task = heading(titles[run.task], run.task)
-            corpora[task].add(corpus_title(run, titles))
+            task = heading(report.task_titles[run.task], run.task)
+            corpora[task].add(corpus_title(run, report.task_titles))
     tasks: list[str] = []
     for task, corpus_titles in corpora.items():
         tasks.append(min(corpus_titles) if len(corpus_titles) == 1 else task)

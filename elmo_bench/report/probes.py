@@ -1,4 +1,4 @@
-"""One table of what probes found in the layers of encoders, from the content of `probe.json`."""
+"""A table of what each layer of encoders knows of words, from the contents of `probe.json`."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,7 +19,7 @@ FIGURES = {
     "f1": "span F1",
     "code": "description length",
 }
-NAMED = ("name", "pretrained", "directions")  # settings that form an encoder's name
+NAMING = ("name", "pretrained", "directions")  # settings that form an encoder's name
 CAPTION = (
     "Percent, mean ± standard deviation over seeds ({}); one score where no chance is involved. "
     "Layer 0 is the lowest. Baseline: the most frequent label of a word in training (sense of its "
@@ -34,13 +34,11 @@ ABOUT_CODE = (
 
 def encoder_title(probe: Mapping[str, Any]) -> str:
     """Return the display name of a probed encoder."""
-    keys: list[str] = []
-    settings: list[Hashable] = []
-    for key in NAMED:
+    settings: dict[str, Hashable] = {}
+    for key in NAMING:
         if key in probe["encoder"]:
-            keys.append(f"encoder.{key}")
-            settings.append(frozen(probe["encoder"][key]))
-    return name(keys, settings) if keys else NONE
+            settings[f"encoder.{key}"] = frozen(probe["encoder"][key])
+    return name(list(settings), list(settings.values())) if settings else NONE
 
 
 def probes_grid(probes: Sequence[Mapping[str, Any]]) -> Grid:
@@ -56,19 +54,20 @@ def probes_grid(probes: Sequence[Mapping[str, Any]]) -> Grid:
                     column = (probe["corpus"], kind, figure)
                     baselines.setdefault(column, probed["baseline"].get(figure))
                     cells[title, layer][column] = _mean_and_deviation(values)
+    num_seeds = {len(probe["seeds"]) for probe in probes}
+    caption = CAPTION.format(" or ".join(map(str, sorted(num_seeds))))
+    if any(figure == "code" for _, _, figure in baselines):
+        caption += ABOUT_CODE
+    heads = ["encoder", "layer"]
     baseline_row = [NONE, "baseline"]
-    baseline_row += map(points, baselines.values())
+    for (corpus, kind, figure), baseline in baselines.items():
+        heads.append(f"{corpus} {TITLES.get(kind, kind)}: {FIGURES[figure]}")
+        baseline_row.append(points(baseline))
     rows = [baseline_row]
     for (title, layer), texts in cells.items():
         row = [title, str(layer)]
         row += [texts.get(column, "") for column in baselines]
         rows.append(row)
-    heads = ["encoder", "layer"]
-    heads += [f"{corpus} {TITLES.get(kind, kind)}: {FIGURES[f]}" for corpus, kind, f in baselines]
-    seeds = sorted({len(probe["seeds"]) for probe in probes})
-    caption = CAPTION.format(" or ".join(map(str, seeds)))
-    if any(figure == "code" for _, _, figure in baselines):
-        caption += ABOUT_CODE
     return Grid("What each layer knows", heads, rows, 2, caption)
 
 

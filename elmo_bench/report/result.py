@@ -44,8 +44,9 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
             group, _, kind = name.removeprefix(f"{split}/").rpartition("/")
             groups[group][kind] = f"{100 * value:.2f}"
     # The groups with the most figures define the order of columns, since others may lack some.
-    by_size = sorted(groups.values(), key=len, reverse=True)
-    kinds = list(dict.fromkeys(kind for figures in by_size for kind in figures))
+    kinds: dict[str, None] = {}  # an ordered set
+    for figures in sorted(groups.values(), key=len, reverse=True):
+        kinds |= dict.fromkeys(figures)
     names = []
     for group in groups:
         if not any(group.startswith(f"{other}/") for other in groups):
@@ -53,6 +54,8 @@ def print_metrics(metrics: Mapping[str, float], split: str, title: str) -> None:
     names.sort(key=lambda group: (group == "", group))  # the one for all last
     rows = []
     for group in names:
-        rows.append([group or "all"] + [groups[group].get(kind, "") for kind in kinds])
+        row = [group or "all"]
+        row += [groups[group].get(kind, "") for kind in kinds]
+        rows.append(row)
     print_line("")
     Console(emoji=False).print(Terminal(Grid(f"{title}, in percent", ["", *kinds], rows, 1)))

@@ -94,14 +94,13 @@ def compare(
 
 def reach(scales: Sequence[Scale], level: float) -> float:
     """Return half the width of the widest interval that these scales give at a level."""
-    return max(
-        scale.error * float(scipy.stats.t.ppf(1 - level / 2, scale.freedom)) for scale in scales
-    )
+    halves = [scale.error * scipy.stats.t.ppf(1 - level / 2, scale.freedom) for scale in scales]
+    return float(max(halves))
 
 
 def with_power(test: Test, comparisons: int) -> Test:
     """Return a test of FEWEST runs a side or more with its power among so many comparisons."""
-    smallest = (scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales)
+    smallest = [scale.error * noncentrality(scale.freedom, comparisons) for scale in test.scales]
     return test._replace(detectable=min(max(smallest), test.most))
 
 

@@ -1,10 +1,9 @@
-"""Write reports as text, Markdown, LaTeX, CSV and notebook HTML; a file's suffix is its format."""
+"""Reports as text, Markdown, LaTeX and notebook HTML, and in files; a suffix is a format."""
 
-import csv
 import io
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,16 @@ from rich.console import Console
 from rich.text import Text
 
 from elmo_bench.files import atomic, begins, check_output
-from elmo_bench.runs import text
 from elmo_bench.terminal import listed, plain
 
 from . import escape
 from .build import as_list
-from .comparison import Comparison
 from .grids import tables
-from .names import metric_title
+from .methods import methods
 from .page import GENERATOR, as_page, footnotes
-from .provenance import methods, provenance
-from .table import Cell, Report
+from .provenance import provenance
+from .records import as_csv, records
+from .table import Report
 from .writers import Grid, Terminal, as_html, html_table, latex_table, markdown_table
 
 log = logging.getLogger(__name__)
@@ -78,86 +76,12 @@ def latex(reports: Sequence[Report]) -> str:
     return "\n\n".join(parts)
 
 
-def records(report: Report) -> list[dict[str, Any]]:
-    """Return a flat record for each cell, all with the same keys; scores are fractions of 1."""
-    return [_record(report, cell) for cell in report.cells]
-
-
-def _record(report: Report, cell: Cell) -> dict[str, Any]:
-    record: dict[str, Any] = {"table": report.title} if report.title else {}
-    record |= zip(report.keys, map(text, cell.key), strict=True)
-    record |= {
-        "metric": metric_title(cell.runs[0], report.metric),
-        "split": report.split,
-        "mean": cell.mean,
-        "deviation": cell.deviation,
-        "runs": len(cell.runs),
-        "best": report.is_best(cell),
-        "baseline": cell.column == report.baseline,
-        "figures": list(cell.figures),
-        "seeds": [run.seed for run in cell.runs],
-    }
-    if report.baseline is not None:
-        record |= _comparison(cell.comparison)
-    record["published"] = cell.published
-    return record
-
-
-def _comparison(compared: Comparison | None) -> dict[str, Any]:
-    """Return the values of a comparison and of its test; None for missing values."""
-    test = compared.test if compared else None
-    scale = test.scales[0] if test else None  # of all variances
-    low, high = test.interval if test else (None, None)
-    return {
-        "difference": compared.difference if compared else None,
-        "error_reduction": compared.error_reduction if compared else None,
-        "p_holm": compared.p_holm if compared else None,
-        "family": compared.family if compared else None,
-        "error": scale.error if scale else None,
-        "freedom": scale.freedom if scale else None,
-        "p": test.p if test else None,
-        "detectable": test.detectable if test else None,
-        "examples": test.examples if test else None,
-        "clusters": test.clusters if test else None,
-        "unit": test.unit if test else None,
-        "low": low,
-        "high": high,
-    }
-
-
-def as_csv(reports: Sequence[Report]) -> str:
-    """Return the records as CSV, all with all columns; items of a list are separated by spaces."""
-    rows = _records(reports)
-    heads: dict[str, None] = {}
-    for row in rows:
-        heads |= dict.fromkeys(row)
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(escape.csv, heads))
-    for row in rows:
-        writer.writerow([_field(row.get(head, "")) for head in heads])
-    return file.getvalue()
-
-
-def _records(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for report in reports:
-        rows += records(report)
-    return rows
-
-
-def _field(value: Any) -> Any:
-    if isinstance(value, list):  # of numbers, of which the first may be negative
-        return " ".join(map(str, value))
-    return escape.csv(value) if isinstance(value, str) else value
-
-
 def checked_outputs(output: Any) -> list[Path]:
     """Return the files of `output`; ValueError for an unknown format or a file of others."""
     outputs = list(map(Path, as_list(output)))
     for path in outputs:
         if path.suffix not in OWN:
-            formats = listed((f"FILE{suffix}" for suffix in OWN), "or")
+            formats = listed([f"FILE{suffix}" for suffix in OWN], "or")
             raise ValueError(f"output={path}: unknown ending; give {formats}")
         check_output("output", path, {}, begins(OWN[path.suffix]))
     return outputs
@@ -180,13 +104,15 @@ def _content(suffix: str, reports: Sequence[Report], command: str, title: str | 
         from .plots import picture  # imports matplotlib, which is slow
 
         return picture(reports, suffix[1:])
-    writers: dict[str, Callable[[], str]] = {
-        ".html": lambda: as_page(reports, title, command),
-        ".md": lambda: markdown(reports, command),
-        ".tex": lambda: latex(reports),
-        ".csv": lambda: as_csv(reports),
-    }
-    return writers[suffix]().encode(errors="backslashreplace")
+    if suffix == ".html":
+        content = as_page(reports, title, command)
+    elif suffix == ".md":
+        content = markdown(reports, command)
+    elif suffix == ".tex":
+        content = latex(reports)
+    else:
+        content = as_csv(reports)
+    return content.encode(errors="backslashreplace")
 
 
 @dataclass(frozen=True)
@@ -200,7 +126,7 @@ class Tables:
 
         The keys are those of FILE.csv, which docs/statistics.md explains.
         """
-        return _records(self.reports)
+        return records(self.reports)
 
     def __repr__(self) -> str:
         console = Console(file=io.StringIO(), emoji=False, color_system=None, force_jupyter=False)

@@ -1,4 +1,4 @@
-"""A grid of texts, and its writers for the terminal, Markdown, HTML and LaTeX, which escape."""
+"""A grid of texts, and what writes it for the terminal, Markdown, HTML and LaTeX, which escapes."""
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
@@ -45,6 +45,7 @@ class Grid(NamedTuple):
 def without(grid: Grid, columns: Collection[int]) -> Grid:
     """Return the grid without these columns."""
     remaining = [column for column in range(len(grid.heads)) if column not in columns]
+    heads = [grid.heads[column] for column in remaining]
     rows: list[list[str]] = []
     for row in grid.rows:
         rows.append([row[column] for column in remaining])
@@ -52,7 +53,7 @@ def without(grid: Grid, columns: Collection[int]) -> Grid:
     for row_number, column in grid.bold:
         if column in remaining:
             bold.add((row_number, remaining.index(column)))
-    return grid._replace(heads=[grid.heads[column] for column in remaining], rows=rows, bold=bold)
+    return grid._replace(heads=heads, rows=rows, bold=bold)
 
 
 def is_prose(grid: Grid) -> bool:
@@ -119,11 +120,13 @@ def _table(grid: Grid) -> Table:
         if c < grid.left:
             table.add_column(Text(plain(head)), overflow="fold")
         else:  # as wide as its figures: its head is wrapped
-            texts = [row[c] for row in grid.rows] + head.split()
+            texts = head.split()
+            texts += [row[c] for row in grid.rows]
             widest = max(map(cell_len, map(plain, texts)), default=1)
             table.add_column(Text(plain(head)), justify="right", width=widest)
     for r, row in enumerate(repeated_left_out(grid)):
-        table.add_row(*(_cell(grid, r, c, text) for c, text in enumerate(row)))
+        cells = [_cell(grid, r, c, text) for c, text in enumerate(row)]
+        table.add_row(*cells)
     return table
 
 
@@ -146,11 +149,14 @@ def _lists(grid: Grid, width: int) -> Iterator[Table]:
 
 def markdown_table(grid: Grid) -> str:
     """Return a grid's title, table and caption as Markdown."""
-    rows = [list(map(escape.markdown, row)) for row in grid.rows]
+    rows: list[list[str]] = []
+    figures: list[list[str]] = []
+    for row in grid.rows:
+        rows.append(list(map(escape.markdown, row)))
+        figures.append(row[grid.left :])
     for r, c in grid.bold:
         rows[r][c] = f"**{rows[r][c]}**"
     num_figures = len(grid.heads) - grid.left
-    figures = [row[grid.left :] for row in grid.rows]
     rule_of_figures = "---" if _has_long(figures) else "--:"
     rule = ["---"] * grid.left + [rule_of_figures] * num_figures
     lines = [

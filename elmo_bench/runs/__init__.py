@@ -1,13 +1,7 @@
 from .archive import (
-    OVERRIDES as OVERRIDES,
     SUFFIX as SUFFIX,
-    key_of as key_of,
-    overrides as overrides,
     pack as pack,
-    portable as portable,
-    portable_overrides as portable_overrides,
     run_folders as run_folders,
-    short as short,
     unpacked as unpacked,
 )
 from .counts import (
@@ -35,10 +29,10 @@ from .folder import (
     write_result as write_result,
 )
 from .identity import (
-    identity_of as identity_of,
     as_baseline as as_baseline,
     below as below,
     hash_files as hash_files,
+    identity_of as identity_of,
     is_baseline as is_baseline,
     drawn_space as drawn_space,
     leaves as leaves,
@@ -46,6 +40,14 @@ from .identity import (
     reads_apart as reads_apart,
     settings_digest as settings_digest,
     smoke_batches as smoke_batches,
+)
+from .portable import (
+    OVERRIDES as OVERRIDES,
+    key_of as key_of,
+    overrides as overrides,
+    portable as portable,
+    portable_overrides as portable_overrides,
+    short as short,
 )
 from .query import (
     ENCODER as ENCODER,
@@ -65,6 +67,7 @@ from .read import (
     RUNNING as RUNNING,
     SHORT as SHORT,
     Mix as Mix,
+    Overlap as Overlap,
     Run as Run,
     check_types as check_types,
     collect as collect,
@@ -72,9 +75,8 @@ from .read import (
     failure_sentence as failure_sentence,
     failures as failures,
     flat_mix as flat_mix,
-    overlap_lines as overlap_lines,
-    Overlap as Overlap,
     frozen as frozen,
+    overlap_lines as overlap_lines,
     read_run as read_run,
     text as text,
 )

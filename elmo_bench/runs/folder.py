@@ -319,7 +319,7 @@ def _check_inputs(folder: Path, files: Mapping[str, Path]) -> None:
     """Raise ValueError if an input of a run is among what the run removes from its folder."""
     removed = [(folder / name).resolve() for name in (*LEFT, REPLACED)]
     for name, path in files.items():
-        if any(path.resolve().is_relative_to(each) for each in removed):
+        if any(path.resolve().is_relative_to(place) for place in removed):
             raise ValueError(
                 f"{name}={path} is inside run_dir={folder}, which this run would delete: {ANOTHER}"
             )

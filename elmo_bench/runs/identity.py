@@ -213,8 +213,8 @@ def written_alike(config: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in EARLIER.items():
         *sections, name = key.split(".")
         section = alike
-        for each in sections:
-            section = section.get(each) or {}
+        for section_name in sections:
+            section = section.get(section_name) or {}
         if section:  # a made-up config may lack whole sections
             section.setdefault(name, value)
     return alike

@@ -24,14 +24,14 @@ CORPUS_FILES = (f"{INPUTS}data.train", f"{INPUTS}data.dev", f"{INPUTS}data.test"
 
 def full_keys(runs: Sequence[Run], keys: Sequence[str], option: str) -> list[str]:
     """Return keys in full, such as `encoder.name` for `encoder`; ValueError for an unknown key."""
-    known_keys = set[str]()
+    config_keys = set[str]()
     for run in runs:
-        known_keys.update(run.settings)
+        config_keys.update(run.settings)
     full = []
     for key in keys:
         name = f"{key}.name"
-        full.append(name if name in known_keys else key)
-    unknown = [key for key in full if key not in known_keys]
+        full.append(name if name in config_keys else key)
+    unknown = [key for key in full if key not in config_keys]
     if unknown:
         raise ValueError(
             f"{option}={','.join(keys)}: no run has {listed(unknown, 'or')} in its config; it has "
@@ -160,9 +160,9 @@ def _repeats(column: Sequence[Hashable], drawn_column: Sequence[Hashable]) -> bo
     return all(value in (NOTHING, drawn_value) for value, drawn_value in pairs)
 
 
-def check_files(runs: Iterable[Run], known: Sequence[str]) -> None:
+def check_files(runs: Iterable[Run], keys_given: Sequence[str]) -> None:
     """Raise ValueError if runs of the same task and corpus settings read different files."""
-    keys = ["task.name"] + [key for key in known if below(key, CORPUS)]
+    keys = ["task.name"] + [key for key in keys_given if below(key, CORPUS)]
     # By the name of the file and the values of the keys: a run for each content of the file.
     contents: dict[tuple[str, Key], dict[Hashable, Run]] = defaultdict(dict)
     for run in runs:
@@ -180,8 +180,8 @@ def check_files(runs: Iterable[Run], known: Sequence[str]) -> None:
             )
 
 
-def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
-    """Whether runs with equal known keys differ in another key.
+def varies(runs: Sequence[Run], keys_given: Sequence[str], key: str) -> bool:
+    """Whether runs with equal values of the keys given differ in another key.
 
     A run in which the key has no effect does not count as different. For files, the content counts
     if its hash is known, not only the name. A run may lack a split of the corpus (an evaluation
@@ -196,7 +196,7 @@ def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
         compared = [run for run in runs if run.inputs]
     else:
         compared = [run for run in runs if key in run.acting or key not in run.settings]
-    given = [values(run, known) for run in compared]
+    given = [values(run, keys_given) for run in compared]
     if not _adds(given, [_value(run, key) for run in compared]):
         return False
     if key not in FILES:
@@ -204,8 +204,8 @@ def varies(runs: Sequence[Run], known: Sequence[str], key: str) -> bool:
     content_key = f"{INPUTS}{FILES[key]}"
     contents = []
     for run in compared:
-        is_known = content_key in run.settings
-        contents.append(_value(run, content_key if is_known else key))
+        has_hash = content_key in run.settings
+        contents.append(_value(run, content_key if has_hash else key))
     return _adds(given, contents)
 
 

@@ -39,8 +39,9 @@ class CardLauncher(ProcessLauncher):
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
         first = configs[0]
-        if any(config.encoder != first.encoder for config in configs):
-            raise ValueError("a card is of one encoder: give one command for each")
+        for config in configs:
+            if config.encoder != first.encoder:
+                raise ValueError("a card is of one encoder: give one command for each")
         folder = card_folder(first)
         mixes = mixes_of(first)
         jobs = list[list[str]]()
@@ -55,12 +56,12 @@ class CardLauncher(ProcessLauncher):
         those of smoke runs.
         """
         # A run that repeats another has its folder.
-        runs = {each.folder: each for each in self.outcomes.values() if each.folder}
-        finished = [each for each in runs.values() if each.is_done]
+        runs = {outcome.folder: outcome for outcome in self.outcomes.values() if outcome.folder}
+        finished = [outcome for outcome in runs.values() if outcome.is_done]
         if not finished:
             log.warning("no run has finished; %s is not written", folder)
             return
-        has_baseline = any("elmo.mix=none" in each.overrides for each in finished)
+        has_baseline = any("elmo.mix=none" in outcome.overrides for outcome in finished)
         baseline = "none" if has_baseline else "null"
         kept = list[str]()
         for run_folder, outcome in runs.items():
@@ -97,7 +98,7 @@ class CardLauncher(ProcessLauncher):
 def card_folder(config: DictConfig) -> Path:
     """Return the folder to share; raises ValueError if it contains other files."""
     path = Path(config.out or Path(config.outputs_dir, "card", config.encoder.name)).expanduser()
-    others = {each.name for each in path.iterdir()} if path.exists() else set()
+    others = {file.name for file in path.iterdir()} if path.exists() else set()
     if ARCHIVE in others:
         others -= set(OWN)
     if others:

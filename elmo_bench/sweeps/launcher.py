@@ -12,61 +12,36 @@ import logging
 import re
 import shlex
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hydra.core.utils import JobReturn, JobStatus, configure_log
+from hydra.core.utils import JobReturn, configure_log
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
-from rich.table import Table
 
 from elmo_bench import CONF
-from elmo_bench.runs import (
-    failure_sentence,
-    finished,
-    key_of,
-    read_run,
-    settings_digest,
-    unfinished,
-)
+from elmo_bench.runs import failure_sentence, finished, key_of, settings_digest, unfinished
 from elmo_bench.settings import machine
 from elmo_bench.settings.check import expand_home, faults, not_installed
 from elmo_bench.settings.command import quoted
 from elmo_bench.settings.earlier import same_run
 from elmo_bench.settings.inputs import check_present
-from elmo_bench.terminal import counted_noun, duration, plain, signals
+from elmo_bench.terminal import counted_noun, duration, signals
 
 from . import processes
+from .outcome import Outcome, exit_status, parted, print_outcomes, returned
 from .sides import Pace, in_turns, side_of
 
 log = logging.getLogger(__name__)
 # Settings of the sweep that are not passed to its runs.
 OURS = ("hydra.mode", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher")
 OVERRIDDEN = re.compile(r"^ *- override /?hydra/(launcher|sweeper): *(\w+)", re.M)
-HINTS: dict[int, str] = {
-    signal.SIGKILL: ", which the system sends when memory runs out",
-    signal.SIGTERM: ", which SLURM sends at the time limit",
-}
-
-
-@dataclass
-class Outcome:
-    """A run of a sweep, whose files are in `folder`; `reason` says why it has no result."""
-
-    overrides: list[str]
-    status: str = "not started"
-    is_done: bool = False
-    seconds: float = 0.0
-    reason: str = "the sweep was stopped"
-    folder: Path | None = None
 
 
 class Started(NamedTuple):
@@ -113,8 +88,9 @@ class ProcessLauncher(Launcher):
             raise ValueError(f"hydra.launcher.fork={self.fork}, but it must be true or false")
         if not (self.asked or self.config.get("oversubscribe")):
             machine.check_cores("hydra.launcher.n_jobs", self.n_jobs)
-        if any(override.startswith("hydra.sweep.subdir=") for override in self.overrides()):
-            raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
+        for override in self.overrides():
+            if override.startswith("hydra.sweep.subdir="):
+                raise ValueError("hydra.sweep.subdir cannot be changed: runs have numbered folders")
         given = dict[str, str]()
         for override in self.config.hydra.overrides.task:
             key, _, value = override.partition("=")
@@ -143,7 +119,9 @@ class ProcessLauncher(Launcher):
         """
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = self.composed(job_overrides)
-        jobs = {number: list(each) for number, each in enumerate(job_overrides, initial_job_idx)}
+        jobs = dict[int, list[str]]()
+        for number, overrides in enumerate(job_overrides, initial_job_idx):
+            jobs[number] = list(overrides)
         for line in self._unread_launchers():
             log.warning(line)
         shared, _ = parted(jobs)
@@ -190,7 +168,7 @@ class ProcessLauncher(Launcher):
         runtime = self.config.hydra.get("runtime") or {}
         choices = runtime.get("choices") or {}
         sources = runtime.get("config_sources") or ()
-        folders = [each.path for each in sources if each.schema == "file"]
+        folders = [source.path for source in sources if source.schema == "file"]
         for group in ("experiment", "recipe", "data", "task", "trainer"):
             option = choices.get(group)
             for folder in folders:
@@ -262,7 +240,7 @@ class ProcessLauncher(Launcher):
                     started = running.pop(process)
                     slots.append(started.slot)
                     self._end(started, process.exitcode)
-                    others = waiting + [each.number for each in running.values()]
+                    others = waiting + [other.number for other in running.values()]
                     self._log_end(started.number, others, num_new)
                 if self.processes.stopped:
                     waiting.clear()
@@ -300,7 +278,8 @@ class ProcessLauncher(Launcher):
                 outcome.reason = str(folder)
                 continue
             killed = same_run(config, killed_runs)
-            if killed not in [each.folder for each in self.outcomes.values()]:
+            taken = [other.folder for other in self.outcomes.values()]
+            if killed not in taken:
                 outcome.folder = killed
             waiting.add(number)
         order = in_turns({number: self.sides[number] for number in jobs})
@@ -385,7 +364,8 @@ class ProcessLauncher(Launcher):
     def _log_end(self, number: int, others: Sequence[int], num_new: int) -> None:
         """Log that a run has ended, and how long these `others`, of `num_new` in all, will take."""
         outcome = self.outcomes[number]
-        left = self.pace.left([self.sides[each] for each in others], self.n_jobs)
+        sides = [self.sides[other] for other in others]
+        left = self.pace.left(sides, self.n_jobs)
         log.info(
             "#%d %s in %s; runs: %s of %s%s",
             number,
@@ -407,7 +387,9 @@ class ProcessLauncher(Launcher):
                 words += [options[source.provider], source.path]
         words += ["--config-name", hydra.job.config_name]
         words += overrides
-        words += [each for each in self.overrides() if not each.lstrip("+~").startswith(OURS)]
+        for override in self.overrides():
+            if not override.lstrip("+~").startswith(OURS):
+                words.append(override)
         words += [f"hydra.run.dir={quoted(str(run_dir))}", "hydra.mode=RUN"]
         return words
 
@@ -445,65 +427,3 @@ def _check_sweeps(given: Mapping[str, str]) -> None:
 def script() -> str:
     """The script that was started, which also starts each run."""
     return str(Path(sys.argv[0]).resolve())
-
-
-class Returned(JobReturn):
-    """The outcome of a run for Hydra; of a failed one, its own class would write another line."""
-
-    @property  # type: ignore[misc]
-    def return_value(self) -> Any:
-        if self.status == JobStatus.FAILED:
-            raise self._return_value
-        return self._return_value
-
-
-def returned(outcome: Outcome, error: ValueError) -> JobReturn:
-    """The outcome for Hydra: the monitored dev score, as a fraction of 1; None without a model."""
-    if not outcome.is_done or outcome.folder is None:
-        return Returned(outcome.overrides, status=JobStatus.FAILED, _return_value=error)
-    score = None
-    path = outcome.folder / "result.json"
-    if path.is_file():
-        run = read_run(path)
-        score = run.metrics.get(f"dev/{run.config['task']['monitor']}")
-    return Returned(outcome.overrides, status=JobStatus.COMPLETED, _return_value=score)
-
-
-def exit_status(code: int) -> str:
-    """Return an exit status in words; it is negative or above 128 if a signal ended the process.
-
-    >>> exit_status(255), exit_status(139)
-    ('exit status 255', 'killed by signal 11')
-    >>> exit_status(-9)
-    'killed by signal 9, which the system sends when memory runs out'
-    """
-    number = code - 128 if code > 128 else -code
-    if number not in range(1, signal.NSIG):
-        return f"exit status {code}"
-    return f"killed by signal {number}{HINTS.get(number, '')}"
-
-
-def parted(jobs: Mapping[int, Sequence[str]]) -> tuple[str, dict[int, str]]:
-    """Return the overrides that all of several jobs share, and the others of each.
-
-    >>> parted({0: ["task=ner", "seed=1"], 1: ["task=ner", "seed=2"]})
-    ('task=ner', {0: 'seed=1', 1: 'seed=2'})
-    """
-    shared = set[str]()
-    if len(jobs) > 1:
-        shared = set.intersection(*(set(overrides) for overrides in jobs.values()))
-    own = dict[int, str]()
-    for number, overrides in jobs.items():
-        own[number] = " ".join(each for each in overrides if each not in shared)
-    first = next(iter(jobs.values()))
-    return " ".join(each for each in first if each in shared), own
-
-
-def print_outcomes(outcomes: Mapping[int, Outcome]) -> None:
-    """Print a table of runs: number, overrides that differ among runs, status, seconds, reason."""
-    _, own = parted({number: each.overrides for number, each in outcomes.items()})
-    table = Table("", "run", "", "seconds", "")
-    for number, each in outcomes.items():
-        cells = plain(own[number]), each.status, f"{each.seconds:.0f}", plain(each.reason)
-        table.add_row(str(number), *cells, style="" if each.is_done else "red")
-    Console(markup=False, emoji=False).print(table)

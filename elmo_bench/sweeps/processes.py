@@ -88,7 +88,7 @@ class Processes:
     def ended(self) -> list[BaseProcess]:
         """Wait until a process has ended, if any is running; return all that have."""
         ready = connection.wait(self.running) if self.running else ()
-        processes = [self.running.pop(each) for each in ready]
+        processes = [self.running.pop(sentinel) for sentinel in ready]
         for process in processes:
             process.join()
             if process.exitcode == LOST:

@@ -75,11 +75,11 @@ class Runs:
             self.absent[options] = self._absent(overrides)
         absent = self.absent[options]
         kept = list[str]()
-        for each in overrides:
-            key, _, value = each.partition("=")
+        for override in overrides:
+            key, _, value = override.partition("=")
             if key not in absent:
-                kept.append(each)
-            elif each not in options and not each.startswith(("+", "~")):
+                kept.append(override)
+            elif override not in options and not override.startswith(("+", "~")):
                 self.settings.setdefault(key, value)
                 self._note_lack(key, options)
         return kept
@@ -111,21 +111,24 @@ class Runs:
     def _options(self, overrides: Iterable[str]) -> tuple[str, ...]:
         """Return the overrides that choose options of groups, or that add or delete."""
         groups = self.config.hydra.runtime.choices
-        return tuple(
-            each for each in overrides if each.startswith(("+", "~")) or key_of(each) in groups
-        )
+        options = list[str]()
+        for override in overrides:
+            if override.startswith(("+", "~")) or key_of(override) in groups:
+                options.append(override)
+        return tuple(options)
 
     def _absent(self, overrides: Sequence[str]) -> set[str]:
         """Return the keys that these overrides set and that the run's options do not have."""
         absent = set[str]()
         while True:
             kept = [each for each in overrides if each.partition("=")[0] not in absent]
+            kept_keys = [override.partition("=")[0] for override in kept]
             try:
                 config = self.loader.load_sweep_config(self.config, kept)
                 break
             except ConfigCompositionException as error:
                 key = refused_key(error)
-                if key not in [each.partition("=")[0] for each in kept]:
+                if key not in kept_keys:
                     raise
                 absent.add(key)
         self.configs.append(config)
@@ -133,8 +136,7 @@ class Runs:
         del content["hydra"]
         self.keys |= dict.fromkeys(dict(leaves(content)))
         is_baseline = "_target_" not in (content.get("encoder") or {})
-        for each in kept:
-            key = each.partition("=")[0]
+        for key in kept_keys:
             # The baseline has keys of encoders, which it does not read.
             if not (is_baseline and key.startswith("encoder.")):
                 self.has[key] = True

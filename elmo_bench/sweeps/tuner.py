@@ -60,7 +60,8 @@ class Tuner(Sweeper):
                 "sweep=tune has a launcher of its own: leave hydra/launcher and job=card out"
             )
         draw_seed = self.config.draw_seed
-        config = self.launcher.composed([side.trial(0, draw_seed) for side in sides])[0]
+        first_trials = [side.trial(0, draw_seed) for side in sides]
+        config = self.launcher.composed(first_trials)[0]
         log.info(
             "%s, %s of each, with seed %d; then the best on dev with %d other seeds",
             counted_noun(len(sides), "side"),
@@ -85,8 +86,8 @@ class Tuner(Sweeper):
                 run.append(f"seed={seed}")
                 runs.append(run)
         last = self.launcher.launch(runs, len(trials))
-        for each in last:
-            _ = each.return_value  # raises what a run raised
+        for outcome in last:
+            _ = outcome.return_value  # raises what a run raised
         return list(returned) + list(last)
 
     def sides(self, arguments: Sequence[str]) -> list[Side]:
@@ -96,36 +97,40 @@ class Tuner(Sweeper):
         `encoder=none,mini fit.batch_size=16,32` has the sides none and mini; each draws
         `fit.batch_size` from 16 and 32, and `elmo.l2` from the task's space.
         """
-        overrides = {each.key_or_group: each for each in self._parsed(arguments)}
+        overrides = {override.key_or_group: override for override in self._parsed(arguments)}
         seed = overrides.get("seed")
         if seed is not None and seed.is_sweep_override():
             raise ValueError(
                 f"{seed.input_line}, but all draws have one seed; seeds=5 is the number of runs "
                 "of the choice"
             )
-        without_intervals = {
-            key: each for key, each in overrides.items() if not each.is_interval_sweep()
-        }
+        without_intervals = dict[str, Override]()
+        for key, override in overrides.items():
+            if not override.is_interval_sweep():
+                without_intervals[key] = override
         drawn_keys = set[str]()
         for config in self._configs(without_intervals):
             drawn_keys.update(self._space(config))
         sides = dict[str, Override]()  # what makes a side: all but the command's own spaces
-        for key, each in without_intervals.items():
-            is_space = each.is_sweep_override() and key in drawn_keys
-            if not is_space:
-                sides[key] = each
-        own_space = {key: each for key, each in overrides.items() if key not in sides}
+        own_space = dict[str, Override]()
         # In the settings of the runs, where a report looks for the space or the fixed value.
         recorded = list[str]()
-        for key, each in overrides.items():
-            if key in drawn_keys or key in own_space:
-                recorded.append(f"++tune.{key}={quoted(each.get_value_string())}")
+        for key, override in overrides.items():
+            is_drawn = key in drawn_keys
+            is_space = override.is_sweep_override() and is_drawn
+            if key in without_intervals and not is_space:
+                sides[key] = override
+            else:
+                own_space[key] = override
+            if is_drawn or key in own_space:
+                recorded.append(f"++tune.{key}={quoted(override.get_value_string())}")
         named = list[Side]()
         for combination, config in zip(self._split(sides), self._configs(sides), strict=True):
             space = self._space(config)
-            _check_space({key: space[key] for key in space if key not in overrides}, config)
+            option_space = {key: space[key] for key in space if key not in overrides}
+            _check_space(option_space, config)
             whole = space | own_space
-            drawn = {key: each for key, each in whole.items() if key not in sides}
+            drawn = {key: whole[key] for key in whole if key not in sides}
             named.append(Side(combination + recorded, drawn))
         return named
 
@@ -153,16 +158,16 @@ def _check_space(space: Overrides, config: Any) -> None:
     """Raise ValueError for a space that is for models with other settings."""
     raw: Any = OmegaConf.to_container(config)
     keys = dict(leaves(raw)).keys()
-    for key, each in space.items():
-        sweep: Any = each.value()
-        is_known = key in keys
+    for key, override in space.items():
+        sweep: Any = override.value()
+        is_setting = key in keys
         rate = None
         if key == "task.optimizer.lr" and isinstance(sweep, IntervalSweep):
             rate = OmegaConf.select(config, key)
-        if not is_known or (rate is not None and not sweep.start <= rate <= sweep.end):
-            has = f"has {key}={rate}" if is_known else "does not have this setting"
+        if not is_setting or (rate is not None and not sweep.start <= rate <= sweep.end):
+            has = f"has {key}={rate}" if is_setting else "does not have this setting"
             raise ValueError(
-                f"tune draws {each.input_line}, but the model {has}: give another space, "
+                f"tune draws {override.input_line}, but the model {has}: give another space, "
                 f"'{key}=interval(LOW,HIGH)', or leave it out: '++tune={{{key}:null}}'"
             )
 

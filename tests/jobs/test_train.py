@@ -21,7 +21,7 @@ from elmo_bench.encoders import encode
 from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
 from elmo_bench.metrics import SpanF1
-from elmo_bench.report.aggregate import after_epochs
+from elmo_bench.report.learning import after_epochs
 from elmo_bench.runs import identity_of, read_run
 from elmo_bench.terminal import progress
 from elmo_bench.training import wandb_logger

@@ -18,11 +18,12 @@ from rich.console import Console
 from elmo_bench.report import Tables, report, show
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style
+from elmo_bench.report.records import as_csv
 from elmo_bench.report.result import print_metrics, print_result
-from elmo_bench.report.write import as_csv, latex, markdown
+from elmo_bench.report.write import latex, markdown
 from elmo_bench.report.writers import SHRINK
 from elmo_bench.runs import Run, collect
-from elmo_bench.sweeps.launcher import Outcome, print_outcomes
+from elmo_bench.sweeps.outcome import Outcome, print_outcomes
 from elmo_bench.terminal import PlainLines, plain, plain_lines
 
 from .made import write_run

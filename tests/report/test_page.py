@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from elmo_bench.report import report
-from elmo_bench.report.aggregate import cost, weights
+from elmo_bench.report.cost import cost
+from elmo_bench.report.mixes import weights
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import style
 from elmo_bench.report.write import OWN

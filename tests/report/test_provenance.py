@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from elmo_bench.report import report
-from elmo_bench.report.provenance import commands, methods, provenance
+from elmo_bench.report.methods import methods
+from elmo_bench.report.provenance import commands, provenance
 from elmo_bench.report.write import latex, markdown
 from elmo_bench.runs import collect
 

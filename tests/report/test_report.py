@@ -14,9 +14,10 @@ from elmo_bench.report.grids import tables
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import comparison
 from elmo_bench.report.published import paper_corpus, published, stands_in
+from elmo_bench.report.records import as_csv
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
-from elmo_bench.report.write import as_csv, latex, markdown
+from elmo_bench.report.write import latex, markdown
 from elmo_bench.runs import as_baseline, collect, read_counts, where
 
 from .made import a_run, change, write_run

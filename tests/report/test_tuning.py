@@ -10,17 +10,16 @@ import pytest
 
 from elmo_bench import compare
 from elmo_bench.report.grids import tables
+from elmo_bench.report.methods import methods
 from elmo_bench.report.page import as_page
 from elmo_bench.report.plots import picture, style, tuning
-from elmo_bench.report.provenance import methods
-from elmo_bench.report.tuning import (
+from elmo_bench.report.tuning import lines, side
+from elmo_bench.report.tuning_curve import (
     CONFIDENCE,
     Curve,
     curve,
     limits,
-    lines,
     probability,
-    side,
     verdict,
 )
 from elmo_bench.report.write import markdown

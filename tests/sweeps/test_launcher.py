@@ -20,7 +20,8 @@ from elmo_bench.build import dry_run
 from elmo_bench.runs import identity_of
 from elmo_bench.settings import earlier
 from elmo_bench.sweeps import launcher, processes
-from elmo_bench.sweeps.launcher import ProcessLauncher, parted
+from elmo_bench.sweeps.launcher import ProcessLauncher
+from elmo_bench.sweeps.outcome import parted
 from elmo_bench.terminal.signals import Stopped
 from tests.conftest import CONF, composed
 from tests.report.made import write_run

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from ..comparison import Comparison
-from ..grids import headed, labels_of
+from ..labels import headed, labels_of
 from ..significance import LEVEL
 from ..table import Cell, Key, Report, comparisons_of
 from . import style
@@ -52,18 +52,23 @@ def _draw(part: SubFigure, report: Report, rows: dict[Key, list[Cell]], columns:
     whole = style.figure_title(report, report.cells)
     row_titles = style.row_titles(report)
     styles = style.looks(titles, report.baseline)
-    heights = [len(cells) + 1 for cells in rows.values()]
+    heights: list[int] = []
+    middles: list[float] = []
+    longest = 1.0
+    for cells in rows.values():
+        low, high = _range(cells)
+        heights.append(len(cells) + 1)
+        middles.append((high + low) / 2)
+        longest = max(longest, high - low)
     panels = part.subplots(len(rows), columns, squeeze=False, sharey="row", height_ratios=heights)
-    ranges = [_range(cells) for cells in rows.values()]
     # All rows are equally long, so that equal lengths are equal differences.
-    length = 1.1 * max(1, *(high - low for low, high in ranges))
-    for axes, (row, cells), (low, high) in zip(panels, rows.items(), ranges, strict=True):
+    half = 1.1 * longest / 2
+    for axes, (row, cells), middle in zip(panels, rows.items(), middles, strict=True):
         own = style.figure_title(report, cells)
         title = row_titles[row] if own == whole else f"{row_titles[row]}: {own}"
         _runs(axes[0], cells, titles, styles)
         axes[0].set_title(style.short(title, 100))
-        middle = (high + low) / 2
-        axes[0].set_xlim(middle - length / 2, middle + length / 2)
+        axes[0].set_xlim(middle - half, middle + half)
         style.percent_axis(axes[0].xaxis)
         for right in axes[1:]:
             _differences(right, report, cells, styles)
@@ -85,7 +90,8 @@ def _runs(
     axes: Axes, cells: Sequence[Cell], titles: Mapping[Key, str], styles: style.Looks
 ) -> None:
     """Draw a line for each cell: its runs, and their mean if there are several."""
-    axes.set_yticks(range(len(cells)), [style.short(titles[cell.column]) for cell in cells])
+    ticks = [style.short(titles[cell.column]) for cell in cells]
+    axes.set_yticks(range(len(cells)), ticks)
     axes.set_ylim(len(cells) - 0.5, -0.5)
     for y, cell in enumerate(cells):
         figures = style.percents(cell)
@@ -131,7 +137,8 @@ def _span(report: Report) -> tuple[float, float]:
     for compared in comparisons_of([report]):
         shown.append(100 * compared.difference)
         if compared.test:
-            ends += [100 * end for end in compared.test.interval]
+            low, high = compared.test.interval
+            ends += [100 * low, 100 * high]
     most = TIMES * max(1, *map(abs, shown))
     shown.append(0)
     shown += list(np.clip(ends, -most, most))

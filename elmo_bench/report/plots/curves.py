@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from elmo_bench.runs import MIX, NOTHING, Key
 
 from .. import names
-from ..aggregate import after_epochs
 from ..depth import larger, layers_of
-from ..grids import headed, labels_of
+from ..labels import headed, labels_of
+from ..learning import after_epochs
 from ..table import Cell, Report, order
 from . import style
 
@@ -52,15 +52,14 @@ def curve(report: Report, quantity: str) -> style.Plot | None:
     curves = _by_value(report, quantity)
     if not curves:
         return None
-    tasks = names.task_titles(report.runs)
     line_keys: dict[Key, None] = {}
     values = set[Hashable]()
     for by_line in curves.values():
         line_keys |= dict.fromkeys(by_line)
         for cell_of in by_line.values():
             values.update(cell_of)
-    titles = names.names(_others(quantity, report.rows), curves, tasks)
-    labels = names.names(_others(quantity, report.columns), line_keys, tasks)
+    titles = names.names(_others(quantity, report.rows), curves, report.task_titles)
+    labels = names.names(_others(quantity, report.columns), line_keys, report.task_titles)
     baseline = _without(quantity, report.columns, report.baseline) if report.baseline else ()
     looks = style.looks(line_keys, baseline or None)
     places = sorted(values - {NOTHING}, key=lambda value: order((value,)))
@@ -121,9 +120,10 @@ def _value(cell: Cell, quantity: str, value: Hashable) -> Hashable:
 
 def _axis(quantity: str, places: Sequence[Hashable]) -> tuple[str, list[str], str]:
     """Return the title and the ticks of the axis, and the caption."""
-    if quantity != MIX:
-        return names.axis(quantity), [names.value(quantity, each) for each in places], READING
     ticks: list[str] = []
+    if quantity != MIX:
+        ticks += [names.value(quantity, place) for place in places]
+        return names.axis(quantity), ticks, READING
     explained = ""
     for place in places:
         if place in MIXES:

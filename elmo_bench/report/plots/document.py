@@ -18,11 +18,11 @@ def picture(reports: Sequence[Report], kind: str) -> bytes:
     """Return an SVG or PDF file with the plots of the reports; ValueError if there are none."""
     plots: list[style.Plot] = []
     for report in reports:
-        for plot in (telling(report), tuning(report)):
-            if plot:
-                plots.append(plot._replace(heading=report.title))
-    for title in {report.title for report in reports} - {plot.heading for plot in plots}:
-        log.info("only in tables, not plotted: %s", title)
+        of_report = [plot for plot in (telling(report), tuning(report)) if plot]
+        if not of_report:
+            log.info("only in tables, not plotted: %s", report.title)
+        for plot in of_report:
+            plots.append(plot._replace(heading=report.title))
     if not plots:
         raise ValueError(
             f"output=FILE.{kind}: nothing to plot: the report has a single cell; add runs, "

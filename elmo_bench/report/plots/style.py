@@ -19,7 +19,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from elmo_bench.terminal import plain
 
-from ..names import metric_title, names, task_titles
+from ..names import metric_title, names
 from ..page import GENERATOR
 from ..table import Cell, Key, Report
 
@@ -106,8 +106,10 @@ def svg(plots: Sequence[Plot]) -> str:
     """Return the plots as an SVG element for a page, with a title and a description, without links
     and scripts; the same plots give the same text, and no two plots have the same ids.
     """
-    title = html.escape(plain(" ".join(plot.title for plot in plots)))
-    description = html.escape(plain(" ".join(plot.caption for plot in plots)))
+    titles = " ".join(plot.title for plot in plots)
+    captions = " ".join(plot.caption for plot in plots)
+    title = html.escape(plain(titles))
+    description = html.escape(plain(captions))
     file = io.StringIO()
     with styled(title):
         about = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -163,7 +165,7 @@ def figure_title(report: Report, cells: Iterable[Cell], split: str = "") -> str:
 
 
 def row_titles(report: Report) -> dict[Key, str]:
-    return names(report.rows, report.by_row, task_titles(report.runs))
+    return names(report.rows, report.by_row, report.task_titles)
 
 
 def percents(cell: Cell) -> list[float]:

@@ -7,10 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import NullLocator
 
-from ..grids import headed, labels_of
+from ..labels import headed, labels_of
 from ..names import metric_title
 from ..table import Key, Report
-from ..tuning import TOP, Curve, Side, budgets, sides
+from ..tuning import Side, sides
+from ..tuning_curve import TOP, Curve, budgets
 from . import style
 
 HEIGHT = 2.5  # inches of a row of panels
