@@ -29,8 +29,8 @@ import tasks
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.sample import files as sample
 from elmo_bench.settings.hydra_private import OF_VERSION
-from tests.jobs.small import SMALL
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
+from tests.jobs.small_settings import SMALL
 
 SHARED = Path(__file__).parents[2] / "shared"
 GOLDEN = Path(__file__).parent / "golden"
@@ -70,8 +70,27 @@ def printed(page: str) -> dict[str, str]:
     return {name: content for _, name, content in FENCED.findall(text) if name}
 
 
+def outside_the_clone(name: str) -> Path:
+    """A folder beside the repository, which a stranger's clone does not have: the test is skipped."""
+    folder = SHARED / name
+    if not folder.is_dir():
+        pytest.skip(f"needs ../shared/{name} (CONTRIBUTING.md)")
+    return folder
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say in one line for each thing that is missing here how many tests need it."""
+    reasons = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reasons[report.longrepr[-1].removeprefix("Skipped: ")] += 1
+    for reason, count in reasons.most_common():
+        if reason.startswith("needs "):
+            tests, need = ("tests", "they need") if count > 1 else ("test", "it needs")
+            terminalreporter.write_line(f"{count} {tests} skipped: {need} {reason[6:]}")
+
+
 @pytest.fixture(scope="module")
-def documented(tmp_path_factory):
+def documented_parts(tmp_path_factory):
     """A folder with the task, encoders and job that docs/ prints, where Hydra and Python find them."""
     folder = tmp_path_factory.mktemp("user")
     pages = ("encoders.md", "new_task.md", "compare.md")
@@ -89,31 +108,25 @@ def documented(tmp_path_factory):
 
 
 @pytest.fixture
-def fixtures() -> Path:
-    """Golden vectors of the original and figures of the official scorers; a stranger's clone has
-    none.
-    """
-    if not (SHARED / "fixtures").is_dir():
-        pytest.skip("the golden fixtures are not on this machine")
-    return SHARED / "fixtures"
+def shared_fixtures() -> Path:
+    """Golden vectors of the original and figures of the official scorers."""
+    return outside_the_clone("fixtures")
 
 
 @pytest.fixture(params=["shipped", "original"])
-def modules(request) -> Path:
+def golden_modules(request) -> Path:
     """The folder of golden figures of modules: ours, and those among the fixtures of the
     original.
     """
     if request.param == "shipped":
         return GOLDEN / "modules"
-    return request.getfixturevalue("fixtures") / "derived"
+    return request.getfixturevalue("shared_fixtures") / "derived"
 
 
 @pytest.fixture
-def corpora() -> Path:
-    """Real corpora in their official formats; a stranger's clone has none."""
-    if not (SHARED / "data").is_dir():
-        pytest.skip("the real corpora are not on this machine")
-    return SHARED / "data"
+def shared_data() -> Path:
+    """Real corpora in their official formats."""
+    return outside_the_clone("data")
 
 
 @pytest.fixture(autouse=True)
@@ -144,9 +157,9 @@ def new_run(tmp_path, tmp_path_factory):
 
 
 @pytest.fixture
-def tiny(tmp_path, new_run):
+def tiny_ner(tmp_path, new_run):
     """compose(*overrides) -> config of a tiny NER run; `encoder=files` finds a small random biLM."""
-    save(bilm(), tmp_path / "bilm" / "weights.safetensors")
+    save(random_bilm(), tmp_path / "bilm" / "weights.safetensors")
 
     def build(*overrides):
         chosen = [*TINY]
@@ -160,7 +173,7 @@ def tiny(tmp_path, new_run):
 
 
 @pytest.fixture
-def reads(monkeypatch):
+def times_read(monkeypatch):
     """How often the biLM has read each sentence."""
     counts, forward = Counter(), BiLm.forward
 
@@ -173,15 +186,15 @@ def reads(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def lines(tmp_path_factory) -> list[str]:
+def sample_lines(tmp_path_factory) -> list[str]:
     """Sentences of the sample's raw text."""
     files = sample(task="lm", root=tmp_path_factory.mktemp("text"), size=60)
     return files["train"].read_text(encoding="utf-8").splitlines()
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory, lines) -> Path:
+def random_bert(tmp_path_factory, sample_lines) -> Path:
     """The folder of a small random BERT, with a tokenizer trained on those."""
-    from tests.encoders import tiny as models
+    from tests.encoders import random_transformers
 
-    return models.save("bert", tmp_path_factory.mktemp("bert") / "model", lines)
+    return random_transformers.save("bert", tmp_path_factory.mktemp("bert") / "model", sample_lines)

@@ -6,7 +6,7 @@ from elmo_bench import callback
 from elmo_bench.settings import check, types
 from elmo_bench.settings.check import applied_options, expand_home, faults
 from tests import conftest
-from tests.test_run import run
+from tests.commands import run
 
 
 def composed(*overrides):

@@ -10,21 +10,21 @@ import pytest
 from elmo_bench.encoders.bilm import save
 from elmo_bench.settings import check
 from elmo_bench.settings.check import not_installed
+from tests.commands import SMALLEST, run
 from tests.conftest import composed
-from tests.tasks.small import bilm
-from tests.test_run import SMALL, run
+from tests.encoders.random_bilm import random_bilm
 
-TINY = ["data.size=2", *SMALL[2:], "trainer=cpu", "fit.max_epochs=1"]
+TINY = ["data.size=2", *SMALLEST[2:], "trainer=cpu", "fit.max_epochs=1"]
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory, bert):
+def given(tmp_path_factory, random_bert):
     """The setting that each encoder of a user needs."""
     folder = tmp_path_factory.mktemp("encoders")
-    save(bilm(), folder / "bilm" / "weights.safetensors")
+    save(random_bilm(), folder / "bilm" / "weights.safetensors")
     (folder / "vectors.txt").write_text("the 1 0\nin 0 1\n")
     return {
-        "transformer": f"encoder.model={bert}",
+        "transformer": f"encoder.model={random_bert}",
         "files": f"encoder.dir={folder}/bilm",
         "static": f"encoder.vectors={folder}/vectors.txt",
     }

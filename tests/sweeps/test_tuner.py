@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 from elmo_bench import CONF
 from elmo_bench.settings.check import faults
 from elmo_bench.sweeps.tuner import Side, value
+from tests.commands import SMALLEST, forked, kill_sweep, run
 from tests.conftest import composed
-from tests.test_run import SMALL, forked, kill_sweep, run
 
 SPACES = sorted(path.stem for path in CONF.glob("tune/*.yaml"))
 
@@ -104,13 +104,14 @@ def test_wrong_commands(argument, said):
 
 
 @pytest.mark.skipif(
-    not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the sweep's processes"
+    not [*Path("/proc/self/task").glob("*/children")],
+    reason="needs /proc, which lists a process's children",
 )
 def test_tuning(tmp_path):
     """Both sides get the same draws, which are not tested; one that fails is passed over; the best
     on dev is trained with fresh seeds and tested. Killed and given again, it goes on.
     """
-    command = ["sweep=tune", *SMALL[1:], "encoder=none,mini", "fit.max_epochs=1", "budget=3"]
+    command = ["sweep=tune", *SMALLEST[1:], "encoder=none,mini", "fit.max_epochs=1", "budget=3"]
     command += ["task.optimizer.lr=choice(1e30,0.01)", "seeds=2", "resume=true"]
     command += [f"outputs_dir={tmp_path}", f"cache_dir={tmp_path}"]
     killed = forked(*command, f"hydra.sweep.dir={tmp_path}/killed")
