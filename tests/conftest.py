@@ -31,7 +31,9 @@ from elmo_bench.sample import files as sample
 from elmo_bench.settings.hydra_private import OF_VERSION
 from tests.encoders.random_bilm import random_bilm
 from tests.jobs.small_settings import SMALL
+from tests.kept_configs import keep_configs
 
+keep_configs()
 SHARED = Path(__file__).parents[2] / "shared"
 GOLDEN = Path(__file__).parent / "golden"
 
