@@ -20,6 +20,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+from tests.type_checks import check_types
+
+check_types()  # before anything of ours is imported
+
 import pytest
 import torch
 from hydra import compose, initialize_config_dir

@@ -1,7 +1,7 @@
 """Tests compose a few hundred choices of options some thousand times. What Hydra makes of a choice
 is kept for the next time; the settings of a command are applied to it by Hydra itself.
 
-Only options of `conf/` are kept, whose files no test changes; processes of their own keep nothing.
+No test changes a file of `conf/`. Processes of their own keep nothing.
 """
 
 import io
@@ -27,11 +27,18 @@ CHOSEN: set[int] = set()  # the identities of these lists
 CONFIGS: dict[int, bytes] = {}  # pickled, by the identity of a list
 
 
+def source_state(source: Any) -> tuple[Any, ...]:
+    """Where configs come from; of a folder that a test may change, also what is in it."""
+    files: list[Path] = []
+    if source.scheme() == "file" and Path(source.path) != CONF:
+        files = sorted(Path(source.path).rglob("*.yaml"))
+    texts = [(path, path.read_bytes()) for path in files]
+    return source.scheme(), source.path, *texts
+
+
 def kept_list(*, repo: Any, config_name: str, overrides_list: list[Any], **more: bool) -> Any:
     """The files that a command chooses, and its settings."""
-    sources = [(source.scheme(), source.path) for source in repo.get_sources()]
-    if any(scheme == "file" and Path(path) != CONF for scheme, path in sources):
-        return list_files(repo=repo, config_name=config_name, overrides_list=overrides_list, **more)
+    sources = [source_state(source) for source in repo.get_sources()]
     options, settings = [], []
     for override in overrides_list:
         if override.is_sweep_override():
