@@ -2,6 +2,8 @@
 command is told before it runs.
 """
 
+import io
+import logging
 import multiprocessing
 import os
 import runpy
@@ -10,14 +12,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 
+import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
 
+from elmo_bench import cli
 from elmo_bench.settings.advice import MENDABLE, before, message
 from elmo_bench.settings.check import faults
-from elmo_bench.settings.hydra_private import OF_VERSION
+from elmo_bench.settings.hydra_private import OF_VERSION, REPORTERS
+from elmo_bench.terminal import signals
 
 ROOT = Path(__file__).parents[1]
 SMALLEST = ["encoder=none", "data.size=4", "rnn.hidden_size=4", "task.model.hidden_size=4"]
@@ -60,6 +67,37 @@ def run(*arguments, **more):
             raise TimeoutError(arguments)
         said = [path.read_text() for path in files]
     return subprocess.CompletedProcess(arguments, process.exitcode, *said)
+
+
+def run_here(*arguments):
+    """What `run` returns, of a command in this process: sooner, for what is said before a run."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+    ):
+        for name in ("stop_in_a_line", "end_with_parent"):
+            patch.setattr(signals, name, lambda: None)
+        for module in REPORTERS:
+            patch.setattr(module, "run_and_report", module.run_and_report)
+        patch.setattr(sys, "argv", [str(ROOT / "run.py"), *arguments])
+        patch.setenv("ELMO_BENCH_DRY_RUN", "false")  # which the command may set
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    HydraConfig.instance().cfg = None
+    if isinstance(code, str):  # Python's own way to end with a message
+        return subprocess.CompletedProcess(
+            arguments, 1, stdout.getvalue(), stderr.getvalue() + code
+        )
+    return subprocess.CompletedProcess(arguments, code, stdout.getvalue(), stderr.getvalue())
 
 
 def start(*arguments):

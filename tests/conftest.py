@@ -27,6 +27,7 @@ check_types()  # before anything of ours is imported
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from hydra.core.plugins import Plugins
 from omegaconf import DictConfig
 
 import tasks
@@ -37,6 +38,7 @@ from tests.encoders.random_bilm import random_bilm
 from tests.jobs.small_settings import SMALL
 from tests.kept_configs import keep_configs
 
+Plugins.instance()  # Hydra makes its plugins anew: before ours extend them
 keep_configs()
 SHARED = Path(__file__).parents[2] / "shared"
 GOLDEN = Path(__file__).parent / "golden"

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from elmo_bench import CONF
 from elmo_bench.settings.check import faults
 from elmo_bench.sweeps.tuner import Side, value
-from tests.commands import SMALLEST, forked, kill_sweep, run
+from tests.commands import SMALLEST, forked, kill_sweep, run, run_here
 from tests.conftest import composed
 
 SPACES = sorted(path.stem for path in CONF.glob("tune/*.yaml"))
@@ -68,9 +68,9 @@ def test_draws():
 
 def test_a_fixed_key_is_not_drawn():
     """However it is set."""
-    done = run("sweep=tune", "--dry-run", "budget=1", "++fit.batch_size=64", "elmo.l2=0")
+    done = run_here("sweep=tune", "--dry-run", "budget=1", "++fit.batch_size=64", "elmo.l2=0.5")
     assert done.returncode == 0, done.stderr
-    assert " ++fit.batch_size=64 elmo.l2=0 " in done.stdout
+    assert " ++fit.batch_size=64 elmo.l2=0.5 " in done.stdout
     assert " fit.batch_size=" not in done.stdout
     assert done.stdout.count(" elmo.l2=") == 1
     assert "1 run: the settings are valid; nothing was run." in done.stdout
@@ -97,7 +97,7 @@ def test_what_is_no_space(text):
     ],
 )  # fmt: skip
 def test_wrong_commands(argument, said):
-    done = run("sweep=tune", "--dry-run", *argument.split())
+    done = run_here("sweep=tune", "--dry-run", *argument.split())
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
