@@ -101,6 +101,7 @@ def run_here(*arguments):
 
 
 def start(*arguments):
+    """Start `python run.py ARGUMENTS` anew: it has nothing imported."""
     return subprocess.Popen(
         [sys.executable, str(ROOT / "run.py"), *arguments],
         cwd=ROOT,
@@ -113,9 +114,9 @@ def start(*arguments):
 
 
 def wait_for(path, process, since=0.0):
-    """Until the process has written the file."""
+    """Until a forked process has written the file."""
     while not path.exists() or path.stat().st_mtime <= since:
-        assert process.poll() is None, process.communicate()
+        assert process.is_alive()
         time.sleep(0.01)
 
 
@@ -127,15 +128,6 @@ def wait_for_handler(process):
     else:
         while not int(status.read_text().partition("SigCgt:")[2].split()[0], 16) >> 14 & 1:
             time.sleep(0.01)
-
-
-def stopped(process, number):
-    """What a process says, to stderr, that is sent a signal."""
-    process.send_signal(number)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == 128 + number
-    assert "Traceback" not in said
-    return said
 
 
 def children(process):

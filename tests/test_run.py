@@ -25,7 +25,6 @@ from tests.commands import (
     kill_sweep,
     run,
     start,
-    stopped,
     wait_for,
     wait_for_handler,
 )
@@ -50,18 +49,30 @@ def test_answers_without_torch(arguments):
 LONG = ["fit.max_epochs=1000", "fit.patience=1000"]
 
 
+def is_a_line(said):
+    return "stopped by" in said and "Traceback" not in said
+
+
 @pytest.mark.slow
 def test_a_signal_is_a_line(tmp_path):
     """At once and in training; no result comes of it, and there is a way to go on."""
-    folder = tmp_path / "run"
+    folder, said = tmp_path / "run", tmp_path / "said"
     command = [*SMALLEST, *LONG, f"hydra.run.dir={folder}", f"cache_dir={tmp_path}"]
     begun = start(*command)
     wait_for_handler(begun)  # it imports
-    assert "stopped by Ctrl-C: the same command goes on" in stopped(begun, signal.SIGINT)
+    begun.send_signal(signal.SIGINT)
+    line = begun.communicate(timeout=60)[1]
+    assert begun.returncode == 128 + signal.SIGINT
+    assert is_a_line(line)
+    assert "stopped by Ctrl-C: the same command goes on" in line
     for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
-        training = start(*command, "resume=true")
+        training = forked(*command, "resume=true", files=[tmp_path / "stdout", said])
         wait_for(folder / "last.ckpt", training, since=time.time())
-        assert f"stopped by {name}: " in stopped(training, number)
+        os.kill(training.pid, number)
+        training.join(60)
+        assert training.exitcode == 128 + number
+        assert is_a_line(said.read_text())
+        assert f"stopped by {name}: " in said.read_text()
     assert not (folder / "result.json").exists()
     assert not (folder / "error.txt").exists()
 
@@ -74,17 +85,18 @@ def test_a_signal_is_a_line(tmp_path):
 def test_no_process_outlives_the_first(tmp_path):
     """Of two that train together one is killed: the other ends, in silence."""
     devices = ["trainer=ddp", "trainer.accelerator=cpu", "num_workers=1"]
-    first = start(*SMALLEST, *LONG, *devices, f"hydra.run.dir={tmp_path}", f"cache_dir={tmp_path}")
+    command = [*SMALLEST, *LONG, *devices, f"hydra.run.dir={tmp_path}", f"cache_dir={tmp_path}"]
+    first = forked(*command, files=[tmp_path / "stdout", tmp_path / "said"])
     wait_for(tmp_path / "last.ckpt", first)
     others = [Path("/proc", str(child)) for child in children(first.pid)]
     assert others
     first.kill()
-    said = first.communicate(timeout=60)[1]  # when all have closed it
-    assert "Traceback" not in said
-    until = time.monotonic() + 10
+    first.join()
+    until = time.monotonic() + 60
     while any(other.exists() for other in others):
         assert time.monotonic() < until
         time.sleep(0.1)
+    assert "Traceback" not in (tmp_path / "said").read_text()
 
 
 def test_a_failed_run_says_why_and_leaves_it_until_it_succeeds(tmp_path):

@@ -168,8 +168,8 @@ def content(folder):
 @pytest.fixture
 def small(new_run, tmp_path):
     """The config of a short run in one folder, and that of job=evaluate in another."""
-    ner = [*SMALL["ner"], "encoder=none", "fit.max_epochs=1", f"run_dir={tmp_path}/run"]
-    return partial(new_run, *ner)
+    ner = [*SMALL["ner"], "encoder=none", "data.size=3", "fit.max_epochs=1"]
+    return partial(new_run, *ner, f"run_dir={tmp_path}/run")
 
 
 def test_a_command_that_fails_on_its_data(small, tmp_path):
