@@ -20,18 +20,27 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+from tests.type_checks import check_types
+
+if "elmo_bench" not in sys.modules:  # as for `python -m tests.tools.hostile`, which goes without
+    check_types()
+
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from hydra.core.plugins import Plugins
 from omegaconf import DictConfig
 
 import tasks
 from elmo_bench.encoders.bilm import BiLm, save
 from elmo_bench.sample import files as sample
 from elmo_bench.settings.hydra_private import OF_VERSION
-from tests.jobs.small import SMALL
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
+from tests.jobs.small_settings import SMALL
+from tests.kept_configs import keep_configs
 
+Plugins.instance()  # Hydra makes its plugins anew: before ours extend them
+keep_configs()
 SHARED = Path(__file__).parents[2] / "shared"
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -72,8 +81,27 @@ def printed(page: str) -> dict[str, str]:
     return {name: content for _, name, content in FENCED.findall(text) if name}
 
 
+def outside_the_clone(name: str) -> Path:
+    """A folder beside the repository, which a stranger's clone does not have: the test is skipped."""
+    folder = SHARED / name
+    if not folder.is_dir():
+        pytest.skip(f"needs ../shared/{name} (CONTRIBUTING.md)")
+    return folder
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say in one line for each thing that is missing here how many tests need it."""
+    reasons = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reasons[report.longrepr[-1].removeprefix("Skipped: ")] += 1
+    for reason, count in reasons.most_common():
+        if reason.startswith("needs "):
+            tests, need = ("tests", "they need") if count > 1 else ("test", "it needs")
+            terminalreporter.write_line(f"{count} {tests} skipped: {need} {reason[6:]}")
+
+
 @pytest.fixture(scope="module")
-def documented(tmp_path_factory):
+def documented_parts(tmp_path_factory):
     """A folder with the task, encoders and job that docs/ prints, where Hydra and Python find them."""
     folder = tmp_path_factory.mktemp("user")
     pages = ("encoders.md", "new_task.md", "compare.md")
@@ -91,31 +119,25 @@ def documented(tmp_path_factory):
 
 
 @pytest.fixture
-def fixtures() -> Path:
-    """Golden vectors of the original and figures of the official scorers; a stranger's clone has
-    none.
-    """
-    if not (SHARED / "fixtures").is_dir():
-        pytest.skip("the golden fixtures are not on this machine")
-    return SHARED / "fixtures"
+def shared_fixtures() -> Path:
+    """Golden vectors of the original and figures of the official scorers."""
+    return outside_the_clone("fixtures")
 
 
 @pytest.fixture(params=["shipped", "original"])
-def modules(request) -> Path:
+def golden_modules(request) -> Path:
     """The folder of golden figures of modules: ours, and those among the fixtures of the
     original.
     """
     if request.param == "shipped":
         return GOLDEN / "modules"
-    return request.getfixturevalue("fixtures") / "derived"
+    return request.getfixturevalue("shared_fixtures") / "derived"
 
 
 @pytest.fixture
-def corpora() -> Path:
-    """Real corpora in their official formats; a stranger's clone has none."""
-    if not (SHARED / "data").is_dir():
-        pytest.skip("the real corpora are not on this machine")
-    return SHARED / "data"
+def shared_data() -> Path:
+    """Real corpora in their official formats."""
+    return outside_the_clone("data")
 
 
 @pytest.fixture(autouse=True)
@@ -146,9 +168,9 @@ def new_run(tmp_path, tmp_path_factory):
 
 
 @pytest.fixture
-def tiny(tmp_path, new_run):
+def tiny_ner(tmp_path, new_run):
     """compose(*overrides) -> config of a tiny NER run; `encoder=files` finds a small random biLM."""
-    save(bilm(), tmp_path / "bilm" / "weights.safetensors")
+    save(random_bilm(), tmp_path / "bilm" / "weights.safetensors")
 
     def build(*overrides):
         chosen = [*TINY]
@@ -162,7 +184,7 @@ def tiny(tmp_path, new_run):
 
 
 @pytest.fixture
-def reads(monkeypatch):
+def times_read(monkeypatch):
     """How often the biLM has read each sentence."""
     counts, forward = Counter(), BiLm.forward
 
@@ -175,15 +197,15 @@ def reads(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def lines(tmp_path_factory) -> list[str]:
+def sample_lines(tmp_path_factory) -> list[str]:
     """Sentences of the sample's raw text."""
     files = sample(task="lm", root=tmp_path_factory.mktemp("text"), size=60)
     return files["train"].read_text(encoding="utf-8").splitlines()
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory, lines) -> Path:
+def random_bert(tmp_path_factory, sample_lines) -> Path:
     """The folder of a small random BERT, with a tokenizer trained on those."""
-    from tests.encoders import tiny as models
+    from tests.encoders import random_transformers
 
-    return models.save("bert", tmp_path_factory.mktemp("bert") / "model", lines)
+    return random_transformers.save("bert", tmp_path_factory.mktemp("bert") / "model", sample_lines)

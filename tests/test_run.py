@@ -3,15 +3,11 @@ answers.
 """
 
 import json
-import multiprocessing
 import os
-import runpy
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,49 +17,18 @@ from elmo_bench.cli import is_out_of_memory
 from elmo_bench.jobs.train import train
 from elmo_bench.report import Tables, report
 from elmo_bench.runs import collect, read_counts
+from tests.commands import (
+    ROOT,
+    SMALLEST,
+    children,
+    forked,
+    kill_sweep,
+    run,
+    start,
+    wait_for,
+    wait_for_handler,
+)
 from tests.conftest import composed
-
-ROOT = Path(__file__).parents[1]
-SMALL = ["encoder=none", "data.size=4", "rnn.hidden_size=4", "task.model.hidden_size=4"]
-SMALL += ["fit.batch_size=4"]
-
-
-def forked(*arguments, cwd=ROOT, env=os.environ, files=()):
-    """Start `python run.py ARGUMENTS` in a process of its own, forked from one that has torch
-    imported, which takes most of a small run's time; its streams go to these files.
-    """
-    multiprocessing.set_forkserver_preload(["hydra.main", "elmo_bench.jobs.train"])
-    process = multiprocessing.get_context("forkserver").Process(
-        target=become, args=([str(ROOT / "run.py"), *arguments], cwd, {**env}, files)
-    )
-    process.start()
-    return process
-
-
-def become(command, cwd, env, files):
-    """In the fork: be the command."""
-    for number, path in enumerate(files, 1):
-        with path.open("w") as file:
-            os.dup2(file.fileno(), number)
-    os.chdir(cwd)
-    os.environ.clear()
-    os.environ.update(env)
-    sys.path += filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
-    sys.argv = command
-    runpy.run_path(command[0], run_name="__main__")
-
-
-def run(*arguments, **more):
-    """Such a process when it has ended, as `subprocess.run` returns it."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, name) for name in ("stdout", "stderr")]
-        process = forked(*arguments, **more, files=files)
-        process.join(300)
-        if process.exitcode is None:
-            process.kill()
-            raise TimeoutError(arguments)
-        said = [path.read_text() for path in files]
-    return subprocess.CompletedProcess(arguments, process.exitcode, *said)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
@@ -81,86 +46,57 @@ def test_answers_without_torch(arguments):
     assert "elmo" in done.stdout
 
 
-def start(*arguments):
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "run.py"), *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell's background job ignores SIGINT, and so would all that it starts.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
-
-
-def wait_for(path, process, since=0.0):
-    """Until the process has written the file."""
-    while not path.exists() or path.stat().st_mtime <= since:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-
-
-def wait_for_handler(process):
-    """Until the process has said what a signal does: Python itself has a handler of SIGINT only."""
-    status = Path(f"/proc/{process.pid}/status")
-    if not status.exists():
-        time.sleep(1)
-    else:
-        while not int(status.read_text().partition("SigCgt:")[2].split()[0], 16) >> 14 & 1:
-            time.sleep(0.01)
-
-
-def stopped(process, number):
-    """What a process says, to stderr, that is sent a signal."""
-    process.send_signal(number)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == 128 + number
-    assert "Traceback" not in said
-    return said
-
-
 LONG = ["fit.max_epochs=1000", "fit.patience=1000"]
+
+
+def is_a_line(said):
+    return "stopped by" in said and "Traceback" not in said
 
 
 @pytest.mark.slow
 def test_a_signal_is_a_line(tmp_path):
     """At once and in training; no result comes of it, and there is a way to go on."""
-    folder = tmp_path / "run"
-    command = [*SMALL, *LONG, f"hydra.run.dir={folder}", f"cache_dir={tmp_path}"]
+    folder, said = tmp_path / "run", tmp_path / "said"
+    command = [*SMALLEST, *LONG, f"hydra.run.dir={folder}", f"cache_dir={tmp_path}"]
     begun = start(*command)
     wait_for_handler(begun)  # it imports
-    assert "stopped by Ctrl-C: the same command goes on" in stopped(begun, signal.SIGINT)
+    begun.send_signal(signal.SIGINT)
+    line = begun.communicate(timeout=60)[1]
+    assert begun.returncode == 128 + signal.SIGINT
+    assert is_a_line(line)
+    assert "stopped by Ctrl-C: the same command goes on" in line
     for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
-        training = start(*command, "resume=true")
+        training = forked(*command, "resume=true", files=[tmp_path / "stdout", said])
         wait_for(folder / "last.ckpt", training, since=time.time())
-        assert f"stopped by {name}: " in stopped(training, number)
+        os.kill(training.pid, number)
+        training.join(60)
+        assert training.exitcode == 128 + number
+        assert is_a_line(said.read_text())
+        assert f"stopped by {name}: " in said.read_text()
     assert not (folder / "result.json").exists()
     assert not (folder / "error.txt").exists()
 
 
-def children(process):
-    listed = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(word) for path in listed for word in path.read_text().split()]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the run's processes"
+    not [*Path("/proc/self/task").glob("*/children")],
+    reason="needs /proc, which lists a process's children",
 )
 def test_no_process_outlives_the_first(tmp_path):
     """Of two that train together one is killed: the other ends, in silence."""
     devices = ["trainer=ddp", "trainer.accelerator=cpu", "num_workers=1"]
-    first = start(*SMALL, *LONG, *devices, f"hydra.run.dir={tmp_path}", f"cache_dir={tmp_path}")
+    command = [*SMALLEST, *LONG, *devices, f"hydra.run.dir={tmp_path}", f"cache_dir={tmp_path}"]
+    first = forked(*command, files=[tmp_path / "stdout", tmp_path / "said"])
     wait_for(tmp_path / "last.ckpt", first)
     others = [Path("/proc", str(child)) for child in children(first.pid)]
     assert others
     first.kill()
-    said = first.communicate(timeout=60)[1]  # when all have closed it
-    assert "Traceback" not in said
-    until = time.monotonic() + 10
+    first.join()
+    until = time.monotonic() + 60
     while any(other.exists() for other in others):
         assert time.monotonic() < until
         time.sleep(0.1)
+    assert "Traceback" not in (tmp_path / "said").read_text()
 
 
 def test_a_failed_run_says_why_and_leaves_it_until_it_succeeds(tmp_path):
@@ -180,25 +116,16 @@ def test_a_failed_run_says_why_and_leaves_it_until_it_succeeds(tmp_path):
     assert not (folder / "error.txt").exists()
 
 
-def kill_sweep(process):
-    """Kill -9 of a sweep and of its runs."""
-    servers = children(process.pid)  # one of them has forked the runs
-    for each in (process.pid, *(run for server in servers for run in children(server))):
-        os.kill(each, signal.SIGKILL)
-    process.join()
-    while any(Path(f"/proc/{server}").exists() for server in servers):  # they have nobody left
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the sweep's processes"
+    not [*Path("/proc/self/task").glob("*/children")],
+    reason="needs /proc, which lists a process's children",
 )
 def test_a_killed_sweep_goes_on(tmp_path):
     """Kill -9 of it and of its run: given again, it leaves alone what was finished, and the report
     is the undisturbed one's.
     """
-    settings = [*SMALL, f"cache_dir={tmp_path}", "fit.max_epochs=1"]
+    settings = [*SMALLEST, f"cache_dir={tmp_path}", "fit.max_epochs=1"]
     sweep = ["-m", *settings, "seed=1,2", f"outputs_dir={tmp_path}/killed", "resume=true"]
     killed = forked(*sweep)
     while len([*tmp_path.glob("killed/*/*/?/.hydra/config.yaml")]) < 2 and killed.is_alive():
@@ -244,7 +171,7 @@ def test_three_ways_to_fail(tmp_path):
     sweep += [f"+kind={','.join(kinds)}", "hydra.launcher.n_jobs=2"]
     folders = [f"hydra.sweep.dir={tmp_path}/sweep", f"cache_dir={tmp_path}"]
     environment = {"COLUMNS": "300", "PYTHONPATH": str(tmp_path)}
-    done = run(*sweep, *SMALL, *folders, env=os.environ | environment)
+    done = run(*sweep, *SMALLEST, *folders, env=os.environ | environment)
     assert done.returncode != 0
     assert "3 of 4 runs did not finish; the same command with resume=true" in done.stderr
     rows = [[*map(str.strip, line.split("│"))] for line in done.stdout.splitlines()]
@@ -262,7 +189,7 @@ def test_several_devices_in_a_sweep(tmp_path):
     """A run of one process and one of two measure every example once."""
     devices = ["-m", "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1,2"]
     folders = [f"cache_dir={tmp_path}", f"hydra.sweep.dir={tmp_path}/sweep"]
-    done = run(*SMALL, *devices, *folders, "fit.max_epochs=1")
+    done = run(*SMALLEST, *devices, *folders, "fit.max_epochs=1")
     assert done.returncode == 0, done.stderr
     results = [json.loads((tmp_path / f"sweep/{k}/result.json").read_text()) for k in (0, 1)]
     assert results[0]["metrics"].keys() == results[1]["metrics"].keys()
@@ -280,7 +207,7 @@ def test_the_first_of_two_processes_says_why_they_failed(tmp_path):
     (tmp_path / "failing.py").write_text(fails)
     (tmp_path / "error.txt").write_text("of yesterday")
     os.utime(tmp_path / "error.txt", (0, 0))
-    settings = [*SMALL, "trainer=ddp", "trainer.accelerator=cpu"]
+    settings = [*SMALLEST, "trainer=ddp", "trainer.accelerator=cpu"]
     settings += ["+task.callbacks=[{_target_: failing.Fails}]", f"cache_dir={tmp_path}"]
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     done = run(*settings, f"hydra.run.dir={tmp_path}", env=os.environ | {"PYTHONPATH": path})
@@ -293,7 +220,7 @@ def test_a_model_of_files_of_ones_own_is_evaluated_on_them(tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.txt").write_text("Ann I-PER\nslept O\n\nBob I-PER\nsang O\n")
     files = [f"data.files.{split}={tmp_path}/{split}.txt" for split in ("train", "dev", "test")]
-    small = [setting for setting in SMALL if not setting.startswith("data.")]
+    small = [setting for setting in SMALLEST if not setting.startswith("data.")]
     folder = f"hydra.run.dir={tmp_path}"
     trained = run("data=files", *files, *small, "fit.max_epochs=1", f"{folder}/run")
     assert trained.returncode == 0, trained.stderr

@@ -23,8 +23,9 @@ from elmo_bench.runs import figure
 from elmo_bench.settings import command, inputs
 from elmo_bench.text.vocab import UNKNOWN
 from tests.conftest import QUIET, composed, result_of
-from tests.jobs.small import RECORDS, SMALL
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
+from tests.jobs.small_settings import SMALL
+from tests.tasks.small_files import RECORDS
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def entities(tmp_path_factory):
 
 def test_a_bilm_of_a_folder_that_moved(trained, tmp_path, monkeypatch):
     """It is named in the checkpoint, and again on the command line where it lies elsewhere."""
-    save(bilm(), tmp_path / "bilm" / "weights.hdf5")
+    save(random_bilm(), tmp_path / "bilm" / "weights.hdf5")
     checkpoint, _ = trained("ner", "encoder=files", f"encoder.dir={tmp_path}/bilm")
     (tmp_path / "bilm").rename(tmp_path / "moved")
     again = ["job=evaluate", f"checkpoint={checkpoint}"]
@@ -78,12 +79,12 @@ def test_a_bilm_of_a_folder_that_moved(trained, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("task", SMALL)
 def test_the_figures_of_training_again_and_labels_for_new_text(
-    new_run, trained, predicted, reads, tmp_path, task
+    new_run, trained, predicted, times_read, tmp_path, task
 ):
     """The biLM reads each sentence of training once, whatever the task."""
     more = ["fit.max_epochs=2", f"cache_dir={tmp_path}/cache"]
     checkpoint, metrics = trained(task, *more)
-    assert set(reads.values()) == {1}
+    assert set(times_read.values()) == {1}
     for split in ("dev", "test"):
         cfg = new_run("job=evaluate", f"checkpoint={checkpoint}", f"split={split}")
         figures = {key.removeprefix(f"{split}/"): value for key, value in evaluate(cfg).items()}

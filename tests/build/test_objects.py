@@ -112,13 +112,13 @@ def test_vectors_without_capitals_for_a_task_that_looks_words_up_as_they_stand(
     assert ("v.txt is lower-cased" in caplog.text) == said
 
 
-def test_more_processes_than_cores(tiny, monkeypatch):
+def test_more_processes_than_cores(tiny_ner, monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 4)
     many = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=5"]
     with pytest.raises(ValueError, match=r"trainer.devices=5, but only 4 cores.*oversubscribe"):
-        hardware.trainer(tiny(*many), [])
-    assert hardware.trainer(tiny(*many, "oversubscribe=true"), []).num_devices == 5
-    assert hardware.trainer(tiny(*many, "trainer.devices=4"), []).num_devices == 4
+        hardware.trainer(tiny_ner(*many), [])
+    assert hardware.trainer(tiny_ner(*many, "oversubscribe=true"), []).num_devices == 5
+    assert hardware.trainer(tiny_ner(*many, "trainer.devices=4"), []).num_devices == 4
 
 
 @pytest.mark.parametrize(

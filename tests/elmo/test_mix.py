@@ -11,8 +11,8 @@ def tensor(golden):
 
 
 @pytest.mark.parametrize("norm", ["none", "batch"])
-def test_golden(modules, norm):
-    golden = json.loads((modules / "scalar_mix.json").read_text("utf-8"))
+def test_golden(golden_modules, norm):
+    golden = json.loads((golden_modules / "scalar_mix.json").read_text("utf-8"))
     layers = torch.stack([tensor(layer) for layer in golden["layers"]])
     mix = ScalarMix(len(layers), norm=norm)
     with torch.no_grad():

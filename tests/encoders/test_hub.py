@@ -4,8 +4,6 @@ import json
 import logging
 
 import pytest
-
-pytest.importorskip("huggingface_hub")
 from huggingface_hub import constants
 from huggingface_hub.errors import RepositoryNotFoundError
 

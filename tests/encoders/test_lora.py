@@ -9,17 +9,17 @@ import torch
 from elmo_bench.encoders import add_adapters
 from elmo_bench.encoders.transformer import Transformer
 from elmo_bench.training.optim import FineTuning
-from tests.encoders import tiny as models
-from tests.tasks.small import bilm
+from tests.encoders import random_transformers
+from tests.encoders.random_bilm import random_bilm
 
 SENTENCES = [["Ann", "runs"], ["No", "one", "slept"]]
 
 
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")  # GPT-2's weights lie the other way round
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
-def test_adapters_alone_train(lines, tmp_path, name):
+def test_adapters_alone_train(sample_lines, tmp_path, name):
     """They add nothing before the first step; afterwards every block's have moved, and no weight."""
-    encoder = Transformer(model=models.save(name, tmp_path / name, lines))
+    encoder = Transformer(model=random_transformers.save(name, tmp_path / name, sample_lines))
     inputs = encoder.prepare(SENTENCES)
     before = encoder(inputs).detach()
     weights = {name: p.detach().clone() for name, p in encoder.named_parameters()}
@@ -48,11 +48,11 @@ def test_adapters_alone_train(lines, tmp_path, name):
 def test_an_encoder_without_a_model_of_transformers():
     said = r"finetune=lora requires an encoder with .* but this one is a BiLm"
     with pytest.raises(ValueError, match=said):
-        add_adapters(bilm(), 8)
+        add_adapters(random_bilm(), 8)
 
 
-def test_without_peft(lines, tmp_path, monkeypatch):
-    encoder = Transformer(model=models.save("bert", tmp_path / "bert", lines))
+def test_without_peft(sample_lines, tmp_path, monkeypatch):
+    encoder = Transformer(model=random_transformers.save("bert", tmp_path / "bert", sample_lines))
     monkeypatch.setitem(sys.modules, "peft", None)
     said = r"finetune=lora .* pip install .*\[transformers\]"
     with pytest.raises(ImportError, match=said):

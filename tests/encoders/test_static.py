@@ -138,14 +138,14 @@ def test_settings_that_may_not_be(tmp_path):
         load(tmp_path / "v.txt")
 
 
-def test_a_task_reads_them_without_a_store_and_fine_tunes_them(tiny, tmp_path):
+def test_a_task_reads_them_without_a_store_and_fine_tunes_them(tiny_ner, tmp_path):
     path = write(tmp_path / "v.txt", TEXT)
     chosen = ["task=ner", "encoder=static", f"encoder.vectors={path}"]
-    frozen = tiny(*chosen)
+    frozen = tiny_ner(*chosen)
     device = torch.device("cpu")
     sentences = build.examples(frozen).all_sentences
     assert build.store(frozen, build.elmo(frozen), sentences, device) is None
-    train(tiny(*chosen, "finetune=full", "finetune.lr=0.1"))
+    train(tiny_ner(*chosen, "finetune=full", "finetune.lr=0.1"))
     weights = torch.load(next(tmp_path.glob("run1/best.ckpt")), weights_only=True)["state_dict"]
     (trained,) = [
         value for name, value in weights.items() if name.endswith("elmo.encoder.embedding.weight")
@@ -154,13 +154,13 @@ def test_a_task_reads_them_without_a_store_and_fine_tunes_them(tiny, tmp_path):
     assert not trained[0].any()
 
 
-def test_a_run_reads_several_files_of_vectors(tiny, new_run, tmp_path):
+def test_a_run_reads_several_files_of_vectors(tiny_ner, new_run, tmp_path):
     """With the hash of each; the key of the first is that of a single one. A checkpoint names them."""
     (tmp_path / "data").mkdir()
     write(tmp_path / "data" / "b.txt", TEXT.replace(b"4.0", b"9.0"))
     files = [f"{write(tmp_path / 'a.txt', TEXT)}", "b.txt"]  # the second is in data_dir
     chosen = ["task=ner", "encoder=static", f"vocab.vectors=[{','.join(files)}]"]
-    cfg = tiny(*chosen, f"data_dir={tmp_path}/data")
+    cfg = tiny_ner(*chosen, f"data_dir={tmp_path}/data")
     train(cfg)
     run = result_of(cfg.run_dir)
     hashes = {key: value for key, value in run["inputs"].items() if "vectors" in key}
@@ -172,10 +172,10 @@ def test_a_run_reads_several_files_of_vectors(tiny, new_run, tmp_path):
     assert scores["test/f1"] == run["metrics"]["test/f1"]
 
 
-def test_words_without_a_vector_are_told(tiny, tmp_path, caplog):
+def test_words_without_a_vector_are_told(tiny_ner, tmp_path, caplog):
     """In the log, in the dry run and, since most have none, in the result."""
     path = write(tmp_path / "v.txt", b"the 1 2\n")
-    cfg = tiny("task=ner", "encoder=static", f"encoder.vectors={path}", "fit.max_epochs=1")
+    cfg = tiny_ner("task=ner", "encoder=static", f"encoder.vectors={path}", "fit.max_epochs=1")
     train(cfg)
     built = build.parts(cfg)
     types = {word for sentence in built.examples.all_sentences for word in sentence}

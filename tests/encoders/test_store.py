@@ -65,20 +65,20 @@ def test_a_sentence_that_the_store_lacks(bilm, tmp_path):
         store([["It", "rains", "."], ["it", "rains"]])
 
 
-def test_every_sentence_is_read_once(bilm, reads, tmp_path):
+def test_every_sentence_is_read_once(bilm, times_read, tmp_path):
     build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
-    assert reads.total() == len(reads) == 4
+    assert times_read.total() == len(times_read) == 4
     build_store(bilm, reversed(SENTENCES), [2], tmp_path)
-    assert reads.total() == 4
+    assert times_read.total() == 4
 
 
-def test_only_the_layers_asked_for_and_others_later(bilm, reads, tmp_path):
+def test_only_the_layers_asked_for_and_others_later(bilm, times_read, tmp_path):
     top = build_store(bilm, SENTENCES, [2], tmp_path)
     assert [path.name for path in top.folder.iterdir()] == ["layer2.safetensors"]
     everything = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     assert everything.folder == top.folder
     assert load_file(top.folder / "layer0.safetensors")["layer"].shape == (10, 8)
-    assert reads.total() == 8
+    assert times_read.total() == 8
     torch.testing.assert_close(everything(SENTENCES)[2:], top(SENTENCES))
 
 
@@ -129,7 +129,7 @@ def test_elmo_cannot_tell_the_difference(bilm, tmp_path, mix):
     torch.testing.assert_close(from_store, computed, rtol=0, atol=1e-6)
 
 
-def test_a_killed_run_leaves_nothing_that_counts(bilm, reads, tmp_path, monkeypatch):
+def test_a_killed_run_leaves_nothing_that_counts(bilm, times_read, tmp_path, monkeypatch):
     """Complete layers stay, and only the others are computed again."""
     folder = build_store(bilm, SENTENCES, [2], tmp_path).folder
 
@@ -144,10 +144,10 @@ def test_a_killed_run_leaves_nothing_that_counts(bilm, reads, tmp_path, monkeypa
     scratch = folder / ".layer0.safetensors-12345678"  # left by kill -9
     scratch.mkdir()
     expected = bilm(bilm.prepare(SENTENCES)).detach()
-    reads.clear()
+    times_read.clear()
     store = build_store(bilm, SENTENCES, [0, 1, 2], tmp_path)
     torch.testing.assert_close(store(SENTENCES), expected)
-    assert reads.total() == 4
+    assert times_read.total() == 4
     assert not scratch.exists()
 
 
@@ -305,7 +305,7 @@ def test_layers_in_memory(bilm, tmp_path, dtype):
 
 
 @pytest.mark.skipif(
-    not Path("/proc/meminfo").exists(), reason="only Linux says how much memory is free"
+    not Path("/proc/meminfo").exists(), reason="needs /proc, which says how much memory is free"
 )
 @pytest.mark.parametrize(("free", "limit"), [(1, 1e9), (1000, 703.0)])
 def test_no_room_in_memory(bilm, monkeypatch, free, limit):
@@ -369,7 +369,7 @@ def test_a_store_of_numbers_above_float16(tmp_path, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_store_that_a_gpu_builds(tmp_path, monkeypatch, dtype):
     """In bfloat16, many batches, each written while the next one is computed: the layers of the CPU

@@ -25,29 +25,29 @@ from elmo_bench.encoders.transformer.subwords import BEFORE, TEXT, Subwords
 from elmo_bench.jobs.train import train
 from elmo_bench.nn import Tokens
 from elmo_bench.text.joined import joined
-from tests.encoders import tiny as models
+from tests.encoders import random_transformers
 
 ODD = [
     ["Ann", "did", "n't", "eat", "``", "10,000", "''", "(", "naïve", "café", ")", "—", "ﬁne", "…"],
     ["Go"],
     ["Filirn", ",", "Skahakrat", "'s", "lyrics", "!"],
 ]
-NAMES = [*models.ARCHITECTURES]
+NAMES = [*random_transformers.ARCHITECTURES]
 DIFFERENT = ["bert", "deberta_v2", "gpt2", "t5"]
 WINDOW = 14  # of a small one
 DENSE = "encoder.layer.1.output.dense.weight"
 
 
 @pytest.fixture(scope="session")
-def sentences(lines):
-    return [*(line.split() for line in lines[:4]), *ODD, " ".join(lines[4:8]).split()]
+def sentences(sample_lines):
+    return [*(line.split() for line in sample_lines[:4]), *ODD, " ".join(sample_lines[4:8]).split()]
 
 
 @pytest.fixture(scope="session")
-def folders(lines, tmp_path_factory):
+def folders(sample_lines, tmp_path_factory):
     """The folder of each small model, written when a test asks for it."""
     root = tmp_path_factory.mktemp("tiny")
-    return functools.cache(lambda name: models.save(name, root / name, lines))
+    return functools.cache(lambda name: random_transformers.save(name, root / name, sample_lines))
 
 
 @pytest.fixture(scope="session")
@@ -235,12 +235,14 @@ def test_a_summary_of_nothing(encoders, name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in models.KINDS if name.replace("-", "_") not in NAMES]
+    "name", [name for name in random_transformers.KINDS if name.replace("-", "_") not in NAMES]
 )
-def test_architectures(lines, sentences, tmp_path, name):
+def test_architectures(sample_lines, sentences, tmp_path, name):
     """Right in number and in value, alone and in a batch, and some layers alone."""
     sentences = sentences[-4:]
-    folder = models.kind(name, models.tokenizer("neox", lines), tmp_path)
+    folder = random_transformers.kind(
+        name, random_transformers.tokenizer("neox", sample_lines), tmp_path
+    )
     encoder = Transformer(model=folder, pooling="last")
     assert (encoder.num_layers, encoder.dim) == (4, 32)
     layers = encoder(encoder.prepare(sentences)).detach()
@@ -252,9 +254,13 @@ def test_architectures(lines, sentences, tmp_path, name):
     equal(encoder(encoder.prepare(sentences), [2, 0]) / scale, layers[[2, 0]] / scale)
 
 
-def test_a_model_of_characters(lines, tmp_path):
+def test_a_model_of_characters(sample_lines, tmp_path):
     with pytest.raises(ValueError, match="CanineModel does not return one vector per subword"):
-        Transformer(model=models.kind("canine", models.tokenizer("neox", lines), tmp_path))
+        Transformer(
+            model=random_transformers.kind(
+                "canine", random_transformers.tokenizer("neox", sample_lines), tmp_path
+            )
+        )
 
 
 def adapted(folder, out, auto, **settings):
@@ -292,11 +298,11 @@ def test_an_adapter(folders, sentences, tmp_path, name, auto, targets, settings)
     assert len(one.parameter_groups()) == 4
 
 
-def test_an_adapter_of_a_decoder_does_not_change_the_encoder(lines, sentences, tmp_path):
+def test_an_adapter_of_a_decoder_does_not_change_the_encoder(sample_lines, sentences, tmp_path):
     """Though the modules of both have the same names."""
     sizes = {"encoder_layers": 3, "decoder_layers": 3, "d_model": 32}
-    tokenizer = models.tokenizer("RobertaTokenizer", lines)
-    folder = models.kind("bart", tokenizer, tmp_path / "model", **sizes)
+    tokenizer = random_transformers.tokenizer("RobertaTokenizer", sample_lines)
+    folder = random_transformers.kind("bart", tokenizer, tmp_path / "model", **sizes)
     auto, targets = transformers.AutoModelForSeq2SeqLM, r".*\.decoder\..*fc1"
     adapter = adapted(folder, tmp_path, auto, target_modules=targets)
     equal(*(encode(Transformer(model=folder, adapter=a), sentences)[0] for a in (adapter, None)))
@@ -341,13 +347,17 @@ WEIRD += ["<s>", "</s>", "[MASK]", "New", "York", "the", "\ufffd", "''", "…", 
 WEIRD += ["don't", "東京", "👍🏽", "\x00"]
 
 
-@pytest.mark.parametrize("kind", sorted({each[1] for each in models.ARCHITECTURES.values()}))
-def test_a_piece_is_of_the_word_in_which_it_begins(lines, kind):
+@pytest.mark.parametrize(
+    "kind", sorted({each[1] for each in random_transformers.ARCHITECTURES.values()})
+)
+def test_a_piece_is_of_the_word_in_which_it_begins(sample_lines, kind):
     """Or before which, at the space; words of white space have none."""
-    tokenizer, choice = models.tokenizer(kind, lines), random.Random(1)
+    tokenizer, choice = random_transformers.tokenizer(kind, sample_lines), random.Random(1)
     subwords, backend = Subwords(tokenizer, "mean", [[5], [], [], []]), tokenizer.backend_tokenizer
     words = [*WEIRD, *(word for sentence in ODD for word in sentence)]
-    for text in [line.split() for line in lines] + [choice.choices(words, k=8) for _ in range(300)]:
+    for text in [line.split() for line in sample_lines] + [
+        choice.choices(words, k=8) for _ in range(300)
+    ]:
         numbers, entries = subwords([BEFORE, *text])
         kept = [k for k, word in enumerate(text) if word.strip()]
         raw = " ".join(text[k] for k in kept).encode("utf-8", "replace").decode()
@@ -418,19 +428,23 @@ def test_a_word_of_10_000_characters(encoders, folders, name, pooling):
     equal(encode(encoder, [sentence])[0], expected)
 
 
-def test_models_of_another_make(lines, tmp_path):
+def test_models_of_another_make(sample_lines, tmp_path):
     """ALBERT has one block for all layers, which is one group; ConvBERT's convolutions read
     padding, so that sentences of several lengths are no batch. `test_architectures` has their
     vectors.
     """
-    tokens = models.tokenizer("BertTokenizer", lines)
-    albert = Transformer(model=models.kind("albert", tokens, tmp_path / "albert"))
+    tokens = random_transformers.tokenizer("BertTokenizer", sample_lines)
+    albert = Transformer(model=random_transformers.kind("albert", tokens, tmp_path / "albert"))
     assert len(albert.parameter_groups()) == 1
-    assert not Transformer(model=models.kind("convbert", tokens, tmp_path / "convbert"))._pads
+    assert not Transformer(
+        model=random_transformers.kind("convbert", tokens, tmp_path / "convbert")
+    )._pads
 
 
-def test_a_padding_id_without_an_embedding(lines, tmp_path):
-    folder = models.save("gpt2", tmp_path, lines, pad_token_id=models.ENTRIES)
+def test_a_padding_id_without_an_embedding(sample_lines, tmp_path):
+    folder = random_transformers.save(
+        "gpt2", tmp_path, sample_lines, pad_token_id=random_transformers.ENTRIES
+    )
     batch = encode(Transformer(model=folder), [["Go"], ODD[2]])
     equal(batch[0], encode(Transformer(model=folder), [["Go"]])[0])
 
@@ -644,12 +658,12 @@ def test_a_folder_that_cannot_be_read(broken, break_it, message):
         Transformer(model=broken)
 
 
-def test_heads_may_be_missing_or_left_over(broken, encoders, lines):
+def test_heads_may_be_missing_or_left_over(broken, encoders, sample_lines):
     weights = load_file(broken / "model.safetensors")
     kept = {f"bert.{name}": value for name, value in weights.items() if "pooler" not in name}
     kept["cls.predictions.bias"] = torch.zeros(3)
     save_file(kept, broken / "model.safetensors", metadata={"format": "pt"})
-    sentence = lines[0].split()
+    sentence = sample_lines[0].split()
     equal(encode(Transformer(model=broken), [sentence])[0], encode(encoders("bert"), [sentence])[0])
 
 
@@ -718,14 +732,14 @@ def test_pieces_stay_on_the_host(folders):
 
 
 @pytest.mark.parametrize("bits", ["encoder.dtype=bfloat16", "trainer.precision=bf16-true"])
-def test_sixteen_bits_are_not_fine_tuned(tiny, folders, bits):
+def test_sixteen_bits_are_not_fine_tuned(tiny_ner, folders, bits):
     model = ["encoder=transformer", f"encoder.model={folders('bert')}", bits]
     with pytest.raises(ValueError, match=r"finetune=full needs float32 weights"):
-        train(tiny(*model, "finetune=full"))
+        train(tiny_ner(*model, "finetune=full"))
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_on_a_gpu(folders, sentences, pooling, monkeypatch, tmp_path):
     """In bfloat16, in several parts, from `encode` and from a store."""

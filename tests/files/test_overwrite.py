@@ -13,8 +13,8 @@ from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.report import report
 from elmo_bench.jobs.train import train
 from tests.conftest import composed
-from tests.report.made import change, write_run
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
+from tests.runs.made_runs import change, write_run
 
 JOBS = {job.__name__: job for job in (embed, evaluate, predict, pretrain, report, train)}
 
@@ -28,7 +28,7 @@ def lost(tmp_path):
     (tmp_path / "symlink").symlink_to(tmp_path / "text")
     (tmp_path / "hardlink").hardlink_to(tmp_path / "text")
     for name in ("bilm/weights.hdf5", "adapted/weights.safetensors", "theirs/weights.hdf5"):
-        save(bilm(), tmp_path / name)
+        save(random_bilm(), tmp_path / name)
     (tmp_path / "adapted" / "adaptation.json").write_text("{}")
     for name in ("project/README.md", "words/vocabulary.txt"):
         (tmp_path / name).parent.mkdir()
@@ -79,29 +79,29 @@ def test_nothing_is_lost(lost, arguments, said):
     assert {path: after[path] for path in before} == before
 
 
-def test_the_folder_of_another_job(tiny, tmp_path):
+def test_the_folder_of_another_job(tiny_ner, tmp_path):
     """An evaluation does not begin where a run has trained, however the folder is spelt, nor a run
     where one was measured.
     """
-    trained = tiny("encoder=none", "fit.max_epochs=1")
+    trained = tiny_ner("encoder=none", "fit.max_epochs=1")
     train(trained)
     measured = ["job=evaluate", f"checkpoint={trained.run_dir}/best.ckpt"]
-    evaluation = tiny(*measured)
+    evaluation = tiny_ner(*measured)
     evaluate(evaluation)
     (tmp_path / "latest").symlink_to(trained.run_dir)
     for folder in (trained.run_dir, f"{trained.run_dir}/../run0", tmp_path / "latest"):
         with pytest.raises(ValueError, match=r"run_dir=.*: choose another folder"):
-            evaluate(tiny(*measured, f"run_dir={folder}"))
+            evaluate(tiny_ner(*measured, f"run_dir={folder}"))
     other = tmp_path / "other"
     shutil.copytree(trained.run_dir, other)
     with pytest.raises(ValueError, match="contains a run of another job"):
-        evaluate(tiny(*measured, f"run_dir={other}"))
+        evaluate(tiny_ner(*measured, f"run_dir={other}"))
     (other / "result.json").unlink()  # it has not ended
     with pytest.raises(ValueError, match="contains a run of another job"):
-        evaluate(tiny(*measured, f"run_dir={other}"))
+        evaluate(tiny_ner(*measured, f"run_dir={other}"))
     with pytest.raises(ValueError, match="contains a run of another job"):
-        train(tiny("encoder=none", f"run_dir={evaluation.run_dir}"))
-    evaluate(tiny(*measured, f"run_dir={evaluation.run_dir}"))  # its own
+        train(tiny_ner("encoder=none", f"run_dir={evaluation.run_dir}"))
+    evaluate(tiny_ner(*measured, f"run_dir={evaluation.run_dir}"))  # its own
 
 
 def test_its_own_output_is_written_again(lost):

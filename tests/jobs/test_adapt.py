@@ -15,7 +15,7 @@ from elmo_bench.jobs.pretrain import pretrain
 from elmo_bench.jobs.train import train
 from elmo_bench.lm import Corpus, LanguageModel, load_language_model
 from tests.conftest import composed
-from tests.jobs.small import SMALL
+from tests.jobs.small_settings import SMALL
 
 pytestmark = pytest.mark.xdist_group("adapt")  # which share a biLM
 TINY = ["bilm.cell_size=12", "bilm.projection_size=6", "bilm.filters=[[1,4],[3,4]]"]

@@ -9,7 +9,7 @@ from elmo_bench import build
 from elmo_bench.jobs.train import train
 from elmo_bench.runs import figure, read_counts
 from tests.conftest import composed
-from tests.jobs.small import SMALL
+from tests.jobs.small_settings import SMALL
 
 
 def config(folder, task):

@@ -10,7 +10,7 @@ from elmo_bench.encoders import build_store
 from elmo_bench.files import alone, atomic
 from elmo_bench.jobs.cache import cache
 from tests import conftest
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 MINE = (
     "mine/notes.txt",
@@ -34,7 +34,7 @@ def store(tmp_path):
     for path in ("sample-2-0123456789/ner/train.conll", f"elmo/{12 * '0'}/options.json", *MINE):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"0" * 1_500_000)
-    store = build_store(bilm().eval(), [["a"]], [0], tmp_path / "layers")
+    store = build_store(random_bilm().eval(), [["a"]], [0], tmp_path / "layers")
     yield store
     store.close()
 

@@ -19,7 +19,7 @@ from elmo_bench.runs import as_baseline, begin, is_baseline, number_of, read_run
 from elmo_bench.sample import files as sample
 from tasks.squad.data import Answer
 from tests import conftest
-from tests.report.made import change
+from tests.runs.made_runs import change
 
 TASKS = ("ner", "coref", "squad", "sst5", "parse")  # tags, clusters, texts, classes, cells
 

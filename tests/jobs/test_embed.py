@@ -20,7 +20,7 @@ from elmo_bench.encoders.bilm import load, save
 from elmo_bench.jobs import embed as job
 from elmo_bench.text.chars import char_ids
 from tests.conftest import composed
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\nx\n"
 
@@ -28,7 +28,7 @@ TEXT = "the dog barks .\n\na  cat\tpurrs\nthe dog barks .\n" + "word " * 40 + "\
 @pytest.fixture
 def files(tmp_path):
     """Overrides that name a small random biLM by its two files."""
-    save(bilm(), tmp_path / "bilm" / "weights.safetensors")
+    save(random_bilm(), tmp_path / "bilm" / "weights.safetensors")
     return [
         f"encoder.options={tmp_path}/bilm/options.json",
         f"encoder.weights={tmp_path}/bilm/weights.safetensors",

@@ -14,18 +14,18 @@ from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.probe import probe
 from elmo_bench.jobs.train import train
-from tests.jobs.small import SMALL
+from tests.jobs.small_settings import SMALL
 
 LINE = "Morin opened the old brewery ."
 
 
 @pytest.fixture
-def encoders(bert, tmp_path):
+def encoders(random_bert, tmp_path):
     """The overrides of each encoder."""
     vectors, words = tmp_path / "vectors.txt", [*LINE.split(), "the", "a", "in", "was", "of"]
     vectors.write_text("".join(f"{word} {n % 3} 1 -{n % 5}\n" for n, word in enumerate(words)))
     return {
-        "transformer": ["encoder=transformer", f"encoder.model={bert}"],
+        "transformer": ["encoder=transformer", f"encoder.model={random_bert}"],
         "static": ["encoder=static", f"encoder.vectors={vectors}"],
         "forward": ["encoder=mini", "encoder.directions=[forward]"],
     }

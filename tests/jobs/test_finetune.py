@@ -14,7 +14,7 @@ from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.predict import predict
 from elmo_bench.jobs.train import train
 from elmo_bench.training.module import TaskModule
-from tests.jobs.small import RECORDS
+from tests.tasks.small_files import RECORDS
 
 TUNED = [
     "finetune=full",
@@ -23,7 +23,7 @@ TUNED = [
     "schedule=linear_warmup",
     "optimizer=adamw",
     "fit.batch_size=1",
-    "fit.max_epochs=4",
+    "fit.max_epochs=2",
 ]
 
 
@@ -39,10 +39,10 @@ def watched(monkeypatch):
     return steps
 
 
-def test_rates(tiny, monkeypatch):
+def test_rates(tiny_ner, monkeypatch):
     """By a plain loop: discriminative rates and a warm-up."""
     steps = watched(monkeypatch)
-    train(tiny(*TUNED))
+    train(tiny_ner(*TUNED))
     total = len(steps)
     rise = math.ceil(0.1 * total)
     for step, seen in enumerate(steps):
@@ -54,7 +54,7 @@ def test_rates(tiny, monkeypatch):
             assert decay == (0.0 if "without" in name else 0.01)
 
 
-def test_decay_falls_on_matrices_alone(tiny, monkeypatch):
+def test_decay_falls_on_matrices_alone(tiny_ner, monkeypatch):
     """Without gradients, only what decays moves: nothing with fewer than two axes does."""
     before = {}
 
@@ -66,7 +66,7 @@ def test_decay_falls_on_matrices_alone(tiny, monkeypatch):
                 parameter.grad.zero_()
 
     monkeypatch.setattr(TaskModule, "on_before_optimizer_step", no_gradients)
-    cfg = tiny("optimizer=adamw", "finetune=full", "fit.max_epochs=1", "finetune.lr=0.001")
+    cfg = tiny_ner("optimizer=adamw", "finetune=full", "fit.max_epochs=1", "finetune.lr=0.001")
     train(cfg)
     after = torch.load(Path(cfg.run_dir, "best.ckpt"), weights_only=True)["state_dict"]
     moved = {name for name, value in before.items() if not torch.equal(value, after[name])}
@@ -75,34 +75,34 @@ def test_decay_falls_on_matrices_alone(tiny, monkeypatch):
     assert any("mixes" in name for name in before)
 
 
-def test_a_schedule_takes_the_place_of_the_tasks_own(tiny, monkeypatch):
+def test_a_schedule_takes_the_place_of_the_tasks_own(tiny_ner, monkeypatch):
     steps = watched(monkeypatch)
     half = "{_target_: torch.optim.lr_scheduler.StepLR, _partial_: true, step_size: 1, gamma: 0.5}"
     own = ["fit.max_epochs=1", "fit.batch_size=4", f"+task.scheduler={half}"]
-    train(tiny(*own))
+    train(tiny_ner(*own))
     assert [seen["model"][0] for seen in steps] == [0.001 * 0.5**step for step in range(len(steps))]
     steps.clear()
-    train(tiny(*own, "schedule=linear_warmup", "schedule.warmup=0"))
+    train(tiny_ner(*own, "schedule=linear_warmup", "schedule.warmup=0"))
     count, rates = len(steps), [seen["model"][0] for seen in steps]
     assert rates == pytest.approx([0.001 * (count - step) / count for step in range(count)])
 
 
 @pytest.mark.parametrize("finetune", ["full", "none"])
 @pytest.mark.parametrize("several", ["+trainer.num_nodes=2", "trainer.devices=2"])
-def test_however_several_processes_are_asked_for(tiny, several, finetune):
+def test_however_several_processes_are_asked_for(tiny_ner, several, finetune):
     """They expect parameters without gradients: of layers that are not mixed, or not trained yet."""
-    cfg = tiny("trainer=cpu", f"finetune={finetune}", "oversubscribe=true", several)
+    cfg = tiny_ner("trainer=cpu", f"finetune={finetune}", "oversubscribe=true", several)
     settings = hardware.trainer(cfg, []).strategy._ddp_kwargs
     assert settings.get("find_unused_parameters", False) is (finetune == "full")
 
 
 @pytest.mark.parametrize(("task", "way"), [("ner", "none"), ("squad", "lora"), ("snli", "full")])
-def test_a_transformer_as_in_its_own_paper(new_run, bert, tmp_path, task, way):
+def test_a_transformer_as_in_its_own_paper(new_run, random_bert, tmp_path, task, way):
     """Whether its texts were read in one sequence is in the result; the checkpoint gives the same
     scores, and answers. Of LoRA it has the adapters, and the encoder's own weights count as frozen.
     """
     settings = [f"experiment=bert/{task}", f"finetune={way}", "fit.max_epochs=1", "fit.patience=1"]
-    given = ["encoder=transformer", f"encoder.model={bert}", "data=sample", "data.size=3"]
+    given = ["encoder=transformer", f"encoder.model={random_bert}", "data=sample", "data.size=3"]
     scores = train(cfg := new_run(*settings, *given))
     result = json.loads(Path(cfg.run_dir, "result.json").read_text())
     assert result["config"]["task"].get("joint") is (None if task == "ner" else True)

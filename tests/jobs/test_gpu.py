@@ -10,13 +10,13 @@ import torch
 from elmo_bench.build import hardware, process
 from elmo_bench.jobs import train as job
 from tests.conftest import composed
-from tests.jobs.small import SMALL
+from tests.jobs.small_settings import SMALL
 
 SEEDS = (1, 2, 3)
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.slow,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 
 
@@ -100,9 +100,9 @@ def test_layers_in_the_memory_of_the_gpu(tmp_path, task, dtype):
 
 
 @pytest.mark.parametrize("way", ["none", "lora", "full"])
-def test_a_transformer_as_in_its_own_paper(tmp_path, bert, way):
+def test_a_transformer_as_in_its_own_paper(tmp_path, random_bert, way):
     """With no x_k, whose embedding has no numbers."""
     settings = ["experiment=bert/snli", f"finetune={way}", "data=sample", "data.size=3"]
-    encoder = ["encoder=transformer", f"encoder.model={bert}", "fit.max_epochs=1"]
+    encoder = ["encoder=transformer", f"encoder.model={random_bert}", "fit.max_epochs=1"]
     score, _ = run(tmp_path / "run", *settings, *encoder)
     assert 0 <= score <= 1

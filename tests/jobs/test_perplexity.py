@@ -11,7 +11,7 @@ from elmo_bench.jobs.perplexity import perplexity
 from elmo_bench.lm import LanguageModel, load_language_model, save_softmax
 from elmo_bench.text.chars import char_ids
 from tests.conftest import composed
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "dog", "cat", "barks", "."]
 LINES = [
@@ -27,7 +27,7 @@ SENTENCES = [line for line in LINES if line]
 @pytest.fixture
 def folder(tmp_path):
     """What job=pretrain leaves, of random weights that are large enough to tell words apart."""
-    model = LanguageModel(bilm(), VOCABULARY)
+    model = LanguageModel(random_bilm(), VOCABULARY)
     with torch.no_grad():
         for parameter in model.softmax.parameters():
             parameter.copy_(torch.randn_like(parameter))

@@ -10,8 +10,8 @@ import torch
 
 from elmo_bench.jobs.pretrain import prepare, pretrain
 from elmo_bench.lm import LanguageModel, Trainer, load_language_model
+from tests.commands import forked
 from tests.conftest import composed
-from tests.test_run import forked
 
 LINES = [
     f"the {a} {verb} a {b} ."

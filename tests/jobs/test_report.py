@@ -17,7 +17,7 @@ from elmo_bench.report.plots import style
 from elmo_bench.runs import begin, finished, identity_of, text, write_result
 from elmo_bench.settings.earlier import same_run
 from tests.conftest import COSTS, composed, result_of
-from tests.report.made import write_run
+from tests.runs.made_runs import write_run
 
 FIGURES = {"test/f1": 0.5}
 SWEEPS = ("table1", "table2", "table3", "figure1", "figure2")
@@ -30,36 +30,38 @@ def reported(*overrides):
     return prepare(cfg)[1]
 
 
-def test_an_evaluation_names_the_word_vectors_that_it_read(tiny, tmp_path):
+def test_an_evaluation_names_the_word_vectors_that_it_read(tiny_ner, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("the 1 2\na 3 4\n")
-    trained = tiny("encoder=none", f"vocab.vectors={vectors}")
+    trained = tiny_ner("encoder=none", f"vocab.vectors={vectors}")
     train(trained)
     vectors.write_text("the 1 2\na 3 4\nzork 5 6\n")  # more words, since
-    tested = tiny("job=evaluate", f"checkpoint={trained.run_dir}/best.ckpt")
+    tested = tiny_ner("job=evaluate", f"checkpoint={trained.run_dir}/best.ckpt")
     evaluate(tested)
     read = [result_of(cfg.run_dir)["inputs"] for cfg in (trained, tested)]
     assert read[0].keys() | {"checkpoint"} == read[1].keys()
     assert read[1]["vocab.vectors"] == hash_file(vectors) != read[0]["vocab.vectors"]
 
 
-def test_trained_on_one_corpus_and_tested_on_another(tiny, tmp_path):
+def test_trained_on_one_corpus_and_tested_on_another(tiny_ner, tmp_path):
     """`job=evaluate` leaves what fills the table beside the training runs' own cells; dev figures
     stand apart.
     """
     other = ["data.name=other", "data.size=48"]
     systems = {
-        "sample": tiny("encoder=none", "seed=2", "task.optimizer.lr=0.02"),
-        "other": tiny("encoder=none", *other),
+        "sample": tiny_ner("encoder=none", "seed=2", "task.optimizer.lr=0.02"),
+        "other": tiny_ner("encoder=none", *other),
     }
     own = {name: train(cfg)["test/f1"] for name, cfg in systems.items()}
-    crossed = tiny(
+    crossed = tiny_ner(
         "job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "data=sample", *other
     )
     figure = evaluate(crossed)["test/f1"]
     folder = Path(crossed.run_dir)
     assert same_run(crossed, finished([folder])) == folder  # for resume=true of several evaluations
-    evaluate(tiny("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev"))
+    evaluate(
+        tiny_ner("job=evaluate", f"checkpoint={systems['sample'].run_dir}/best.ckpt", "split=dev")
+    )
     result = json.loads(Path(crossed.run_dir, "result.json").read_text())
     assert (result["seed"], result["config"]["task"]["optimizer"]["lr"]) == (2, 0.02)
     assert result["config"]["trained_on"]["name"] == "sample"

@@ -20,47 +20,20 @@ from elmo_bench.training import data, resume
 from elmo_bench.training.in_parts import InParts
 from elmo_bench.training.resume import save_state
 from tasks.ner.model import BiLstmCrf
-from tests.jobs.small import SMALL
+from tests.jobs.killed import kill, kill_at, train_and_kill
+from tests.jobs.small_settings import SMALL
 
 MORE = {  # what draws random numbers, keeps a state or moves between steps
     "ner": ["elmo.dropout=0.5", "fit.batch_size=4"],
     "sst5": ["embed.unknown_rate=0.3", "fit.batch_size=4"],
     "snli": [
         *("embed.unknown_rate=0.3", "finetune=full", "finetune.lr_decay=0.5", "optimizer=adamw"),
-        *("schedule=linear_warmup", "fit.batch_size=10"),
+        *("schedule=linear_warmup", "fit.batch_size=10", "+trainer.limit_val_batches=3"),
     ],
-    "squad": ["fit.batch_size=4"],
+    "squad": ["fit.batch_size=4", "+trainer.limit_val_batches=3"],
     "srl": ["fit.batch_size=80"],
     "coref": ["task.model.max_sentences=2", "task.scheduler={step_size:1,gamma:0.9}"],
 }
-
-
-class Killed(BaseException):
-    """What stands for `kill -9`: no one catches it."""
-
-
-def kill(*_):
-    raise Killed
-
-
-def until(step):
-    """A training step that ends the process where it is of this number, counted from 0 over all
-    processes.
-    """
-    training_step = InParts.training_step
-
-    def until(self, *arguments):
-        return kill() if self.global_step == step else training_step(self, *arguments)
-
-    return until
-
-
-def train_and_kill(cfg, where, name, function):
-    """Train until a function that stands in for another one ends the process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(where, name, function)
-        with pytest.raises(Killed):
-            train(cfg)
 
 
 def left(cfg):
@@ -78,18 +51,18 @@ def left(cfg):
 
 
 @pytest.fixture
-def composed(new_run):
+def short_run(new_run):
     """The config of a short run."""
     return partial(new_run, "fit.max_epochs=2", "data.size=3")
 
 
 @pytest.mark.parametrize("task", MORE)
-def test_as_if_it_had_not_been_killed(composed, task):
+def test_as_if_it_had_not_been_killed(short_run, task):
     settings = [f"task={task}", *SMALL[task], *MORE[task]]
-    train(undisturbed := composed(*settings))
-    killed = composed(*settings, "fit.save_minutes=0", "resume=true")
+    train(undisturbed := short_run(*settings))
+    killed = short_run(*settings, "fit.save_minutes=0", "resume=true")
     for step in (1, 3, 5):  # within an epoch and, where it has three steps, between two
-        train_and_kill(killed, InParts, "training_step", until(step))
+        train_and_kill(killed, InParts, "training_step", kill_at(step))
     train(killed)
     assert left(killed) == left(undisturbed)
 
@@ -109,28 +82,28 @@ PLATEAU = (
         (["+trainer.max_steps=4", "+trainer.accumulate_grad_batches=2", PLATEAU], 4),
     ],
 )
-def test_killed_at_each_step(composed, settings, steps):
+def test_killed_at_each_step(short_run, settings, steps):
     """With these settings, Lightning's own restart skips a part of dev, or a batch."""
-    settings = [*SMALL["ner"], "fit.batch_size=4", "fit.max_epochs=3", *settings]
+    settings = [*SMALL["ner"], "encoder=none", "fit.batch_size=4", "fit.max_epochs=3", *settings]
     settings = [*settings, "trainer.log_every_n_steps=1", "fit.save_minutes=0"]
-    train(undisturbed := composed(*settings))
-    killed = composed(*settings, "resume=true")
+    train(undisturbed := short_run(*settings))
+    killed = short_run(*settings, "resume=true")
     for step in range(steps):
-        train_and_kill(killed, InParts, "training_step", until(step))
+        train_and_kill(killed, InParts, "training_step", kill_at(step))
     train(killed)
     assert left(killed) == left(undisturbed)
 
 
-def test_too_few_steps(composed):
+def test_too_few_steps(short_run):
     with pytest.raises(ValueError, match=r"ended before the first pass over dev.*max_steps"):
-        train(composed(*SMALL["ner"], "fit.batch_size=4", "+trainer.max_steps=2"))
+        train(short_run(*SMALL["ner"], "fit.batch_size=4", "+trainer.max_steps=2"))
 
 
 @pytest.mark.parametrize("settings", [[], ["fit.patience=1", "fit.max_epochs=9"]])
-def test_killed_after_training(composed, settings, monkeypatch):
+def test_killed_after_training(short_run, settings, monkeypatch):
     """Nothing is trained again, whether the last epoch had come or dev no longer rose."""
-    train(undisturbed := composed(*SMALL["ner"], *settings))
-    killed = composed(*SMALL["ner"], *settings, "resume=true")
+    train(undisturbed := short_run(*SMALL["ner"], *settings))
+    killed = short_run(*SMALL["ner"], *settings, "resume=true")
     train_and_kill(killed, training, "write_result", kill)
     monkeypatch.setattr(InParts, "training_step", kill)
     train(killed)
@@ -163,7 +136,7 @@ def test_ctrl_c_in_the_middle_of_writing(tmp_path, monkeypatch, calls):
     assert torch.load(path, weights_only=True) == {"step": 1}
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(resume, "atomic", lambda _: nullcontext(Path("/dev/full")))
     for size in (5, 1_000_000):  # it is noticed at the end, or while torch writes
@@ -175,11 +148,11 @@ def fail(*_):
     raise RuntimeError("none of its doing")
 
 
-def test_a_last_ckpt_that_is_none(composed):
+def test_a_last_ckpt_that_is_none(short_run):
     """It is named, and stays: only a person takes a run's hours away."""
     settings = ["encoder=none", "fit.batch_size=4", "resume=true", "fit.save_minutes=0"]
-    cfg = composed(*SMALL["ner"], *settings)
-    train_and_kill(cfg, InParts, "training_step", until(1))
+    cfg = short_run(*SMALL["ner"], *settings)
+    train_and_kill(cfg, InParts, "training_step", kill_at(1))
     path = Path(cfg.run_dir, "last.ckpt")
     saved, content = torch.load(path, weights_only=True), path.read_bytes()
     damaged = bytearray(content)
@@ -205,25 +178,25 @@ def test_a_last_ckpt_that_is_none(composed):
     assert train(cfg)
 
 
-def test_a_folder_that_has_moved(composed, tmp_path):
+def test_a_folder_that_has_moved(short_run, tmp_path):
     """The best checkpoint is looked for where the run is now."""
     settings = [*SMALL["ner"], "fit.batch_size=4"]
-    train(undisturbed := composed(*settings))
-    before = composed(*settings)
-    after = composed(*settings, "resume=true", f"run_dir={tmp_path}/after")
-    train_and_kill(before, InParts, "training_step", until(4))
+    train(undisturbed := short_run(*settings))
+    before = short_run(*settings)
+    after = short_run(*settings, "resume=true", f"run_dir={tmp_path}/after")
+    train_and_kill(before, InParts, "training_step", kill_at(4))
     Path(before.run_dir).rename(after.run_dir)
     train(after)
     assert left(after) == left(undisturbed)
     assert not Path(before.run_dir).exists()
 
 
-def test_a_run_of_a_stranger_goes_on_as_data(composed, tmp_path):
+def test_a_run_of_a_stranger_goes_on_as_data(short_run, tmp_path):
     """Its precision calls nothing, and its name of the best checkpoint deletes nothing."""
     settings = [*SMALL["ner"], "fit.batch_size=4"]
-    train(undisturbed := composed(*settings))
-    cfg = composed(*settings, "resume=true", f"run_dir={tmp_path}/outputs/run")
-    train_and_kill(cfg, InParts, "training_step", until(4))
+    train(undisturbed := short_run(*settings))
+    cfg = short_run(*settings, "resume=true", f"run_dir={tmp_path}/outputs/run")
+    train_and_kill(cfg, InParts, "training_step", kill_at(4))
     (tmp_path / "outputs" / "mine").touch()
     begun, last = Path(cfg.run_dir, "run.json"), Path(cfg.run_dir, "last.ckpt")
     writes = {"_target_": "elmo_bench.files.write_text", "_args_": [f"{tmp_path}/written", ""]}
@@ -238,7 +211,7 @@ def test_a_run_of_a_stranger_goes_on_as_data(composed, tmp_path):
     assert not (tmp_path / "written").exists()
 
 
-def test_parts_of_batches_stay(composed, monkeypatch, caplog):
+def test_parts_of_batches_stay(short_run, monkeypatch, caplog):
     """A run that memory has made to read its batches in parts goes on with as many at once."""
     loss, settings = BiLstmCrf.loss, [*SMALL["ner"], "encoder=none", "fit.batch_size=4"]
 
@@ -248,16 +221,16 @@ def test_parts_of_batches_stay(composed, monkeypatch, caplog):
         return loss(self, scores, batch)
 
     monkeypatch.setattr(BiLstmCrf, "loss", limited)
-    train(undisturbed := composed(*settings))
-    killed = composed(*settings, "resume=true", "fit.save_minutes=0")
-    train_and_kill(killed, InParts, "training_step", until(4))
+    train(undisturbed := short_run(*settings))
+    killed = short_run(*settings, "resume=true", "fit.save_minutes=0")
+    train_and_kill(killed, InParts, "training_step", kill_at(4))
     assert caplog.text.count("batches are read in 2 parts") == 2
     train(killed)
     assert left(killed) == left(undisturbed)
     assert caplog.text.count("batches are read in 2 parts") == 2
 
 
-def test_a_loss_that_16_bits_cannot_hold(composed, monkeypatch):
+def test_a_loss_that_16_bits_cannot_hold(short_run, monkeypatch):
     """The run ends, and says what to do."""
     loss = BiLstmCrf.loss
 
@@ -267,7 +240,7 @@ def test_a_loss_that_16_bits_cannot_hold(composed, monkeypatch):
     monkeypatch.setattr(BiLstmCrf, "loss", overflowing)
     settings = [*SMALL["ner"], "encoder=none", "fit.batch_size=4"]
     with pytest.raises(FloatingPointError, match=r"loss is nan at step .*try a lower task.optimiz"):
-        train(composed(*settings))
+        train(short_run(*settings))
     advice = r"try trainer.precision=32-true, or a lower task.optimizer.lr"
     with pytest.raises(FloatingPointError, match=advice):
-        train(composed(*settings, "trainer.precision=bf16-mixed"))
+        train(short_run(*settings, "trainer.precision=bf16-mixed"))

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from elmo_bench.jobs.score import score
+from tests.commands import run
 from tests.conftest import composed
-from tests.test_run import run
 
 
 def scored(gold, predicted):

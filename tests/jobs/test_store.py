@@ -10,7 +10,7 @@ import torch
 from elmo_bench import build
 from elmo_bench.jobs.train import train
 from tests.conftest import result_of, weights_of
-from tests.jobs.small import SMALL
+from tests.jobs.small_settings import SMALL
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def run(new_run, tmp_path):
     return lambda *overrides: train(new_run(*short, *overrides))
 
 
-def test_a_sweep_reads_each_sentence_once(tmp_path, run, reads):
+def test_a_sweep_reads_each_sentence_once(tmp_path, run, times_read):
     for overrides in (
         ["seed=1"],
         ["seed=2"],
@@ -29,33 +29,33 @@ def test_a_sweep_reads_each_sentence_once(tmp_path, run, reads):
         ["fraction=0.5"],
     ):
         run("task=ner", *SMALL["ner"], *overrides)
-    assert set(reads.values()) == {1}
+    assert set(times_read.values()) == {1}
     results = [json.loads(path.read_text()) for path in tmp_path.glob("run*/result.json")]
     assert len({result["seconds"]["encoder"] for result in results}) == 1
 
 
-def test_an_untrained_biLM_has_layers_too(tmp_path, run, reads):  # noqa: N802
+def test_an_untrained_biLM_has_layers_too(tmp_path, run, times_read):  # noqa: N802
     """But they are not kept: another seed has others."""
     run("task=ner", *SMALL["ner"], "encoder.pretrained=false")
-    assert set(reads.values()) == {1}
+    assert set(times_read.values()) == {1}
     assert not [path for path in (tmp_path / "layers").iterdir() if path.is_dir()]
 
 
-def test_the_figures_are_those_without(tmp_path, run, reads):
+def test_the_figures_are_those_without(tmp_path, run, times_read):
     stored = run("task=ner", *SMALL["ner"])
     computed = run("task=ner", *SMALL["ner"], "store.mode=off")
-    assert max(reads.values()) == 4  # two epochs, twice measured
+    assert max(times_read.values()) == 4  # two epochs, twice measured
     assert stored == pytest.approx(computed, abs=1e-4)
     for key in ("shares", "norms"):
         mixes = [result_of(tmp_path / name)["mix"]["input"][key] for name in ("run0", "run1")]
         assert mixes[0] == pytest.approx(mixes[1], abs=1e-4)
 
 
-def test_the_figures_of_a_store_in_memory(tmp_path, run, reads):
+def test_the_figures_of_a_store_in_memory(tmp_path, run, times_read):
     """Those of the disk to the last bit; nothing is written."""
     overrides = ["task=snli", *SMALL["snli"], "store.dtype=int8", "num_workers=1"]
     in_memory = run(*overrides, "store.mode=memory")
-    assert set(reads.values()) == {1}
+    assert set(times_read.values()) == {1}
     assert not (tmp_path / "layers").exists()
     assert in_memory == run(*overrides)
     one, two = (weights_of(tmp_path / name) for name in ("run0", "run1"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytorch_lightning.loggers
 import torch
+import wandb
 from lightning_fabric import accelerators as fabric
 from pytorch_lightning.accelerators import MPSAccelerator
 from pytorch_lightning.loggers import Logger
@@ -31,11 +32,11 @@ from tests.conftest import result_of, weights_of
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 
 
-def test_what_a_run_leaves(tiny):
+def test_what_a_run_leaves(tiny_ner):
     """Among it predictions in conlleval's format, in which an outside scorer finds the same F1; in
     the checkpoint no frozen biLM.
     """
-    metrics = train(cfg := tiny("elmo.at=[input,output]", "seed=3"))
+    metrics = train(cfg := tiny_ner("elmo.at=[input,output]", "seed=3"))
     left = result_of(cfg.run_dir)
     assert left["metrics"] == metrics
     assert (left["task"], left["seed"], left["epochs"]) == ("ner", 3, 2)
@@ -72,20 +73,22 @@ def test_which_process_is_the_first(monkeypatch, told, expected):
 
 
 @pytest.mark.parametrize("scheduler", [[], [PLATEAU]])
-def test_dev_is_scored_every_other_epoch(tiny, caplog, scheduler):
-    cfg = tiny("encoder=none", "fit.max_epochs=3", "+trainer.check_val_every_n_epoch=2", *scheduler)
+def test_dev_is_scored_every_other_epoch(tiny_ner, caplog, scheduler):
+    cfg = tiny_ner(
+        "encoder=none", "fit.max_epochs=3", "+trainer.check_val_every_n_epoch=2", *scheduler
+    )
     with caplog.at_level(logging.INFO):
         train(cfg)
     lines = [line for line in caplog.messages if line.startswith("epoch ")]
     assert ["dev/f1" in line for line in lines] == [False, True, False]
 
 
-def test_an_epoch_that_ends_early(tiny, caplog, monkeypatch):
+def test_an_epoch_that_ends_early(tiny_ner, caplog, monkeypatch):
     """Only the examples of its batches were seen; its best score may not be its last."""
     scores = iter([0.5, 0.6, 0.4])
     monkeypatch.setattr(SpanF1, "compute", lambda _: {"f1": torch.tensor(next(scores, 0.0))})
     short = ["+trainer.max_steps=3", "+trainer.val_check_interval=1"]
-    cfg = tiny("encoder=none", "fit.batch_size=1", *short)
+    cfg = tiny_ner("encoder=none", "fit.batch_size=1", *short)
     with caplog.at_level(logging.INFO):
         train(cfg)
     left = result_of(cfg.run_dir)
@@ -94,20 +97,22 @@ def test_an_epoch_that_ends_early(tiny, caplog, monkeypatch):
     assert "best so far" not in caplog.text
 
 
-def test_dev_that_is_the_training_file_and_a_long_pass_over_it(tiny, tmp_path, caplog, monkeypatch):
+def test_dev_that_is_the_training_file_and_a_long_pass_over_it(
+    tiny_ner, tmp_path, caplog, monkeypatch
+):
     monkeypatch.setattr(progress, "PAUSE", 0)
     same = f"data.files.dev={tmp_path}/train.txt"
     with caplog.at_level(logging.INFO):
-        train(tiny(*corpus(tmp_path), same, "encoder=none", "fit.max_epochs=1"))
+        train(tiny_ner(*corpus(tmp_path), same, "encoder=none", "fit.max_epochs=1"))
     assert "data.files.dev is the training file: its scores say how well" in caplog.text
     said = "epoch 1 of at most 1, batch: 1 of ", "dev, batch: 1 so far", "test, batch: 1 so far"
     assert all(line in caplog.text for line in said)
 
 
-def test_same_seed_same_numbers(tiny):
+def test_same_seed_same_numbers(tiny_ner):
     """Workers change none of them, nor dropout."""
     first, again, other = (
-        result_without_time(tiny(f"seed={seed}", f"num_workers={workers}"))
+        result_without_time(tiny_ner(f"seed={seed}", f"num_workers={workers}"))
         for seed, workers in ((1, 0), (1, 2), (2, 0))
     )
     assert first == again
@@ -128,8 +133,8 @@ def test_overfitting_ends_when_all_is_right(new_run):
 
 
 @pytest.mark.parametrize("norm", ["none", "word"])
-def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
-    train(cfg := tiny(f"elmo.norm={norm}", "elmo.at=[input,output]"))
+def test_the_mean_norm_of_each_layer_on_dev(tiny_ner, norm):
+    train(cfg := tiny_ner(f"elmo.norm={norm}", "elmo.at=[input,output]"))
     mix = result_of(cfg.run_dir)["mix"]
     sentences = [*build.examples(cfg).sentences("dev")]
     layers = torch.cat([*encode(build.elmo(cfg).encoder, sentences)], 1)  # L T D, all words
@@ -138,15 +143,15 @@ def test_the_mean_norm_of_each_layer_on_dev(tiny, norm):
         assert mix[place]["norms"] == pytest.approx([*map(float, expected)], rel=1e-4)
 
 
-def test_a_baseline_mixes_nothing(tiny):
+def test_a_baseline_mixes_nothing(tiny_ner):
     """Whichever of encoder and elmo.mix is none: a sweep over both has such runs."""
-    cfg = tiny("encoder=mini", "elmo.mix=none")
+    cfg = tiny_ner("encoder=mini", "elmo.mix=none")
     asked = identity_of(cfg, {})
     train(cfg)
     assert result_of(cfg.run_dir)["config"]["encoder"] == {"name": "none"}
     assert result_of(cfg.run_dir)["mix"] == {}
     assert result_of(cfg.run_dir)["parameters"]["frozen"] == 0
-    assert asked == identity_of(tiny("encoder=none", "elmo.mix=all"), {})
+    assert asked == identity_of(tiny_ner("encoder=none", "elmo.mix=all"), {})
 
 
 @pytest.mark.parametrize(
@@ -157,8 +162,8 @@ def test_a_baseline_mixes_nothing(tiny):
         ["~logger"],
     ],
 )
-def test_variants_run(tiny, overrides):
-    cfg = tiny(*overrides)
+def test_variants_run(tiny_ner, overrides):
+    cfg = tiny_ner(*overrides)
     assert 0 <= train(cfg)["test/f1"] <= 1
     assert result_of(cfg.run_dir)["mix"]
 
@@ -167,13 +172,13 @@ def test_variants_run(tiny, overrides):
     ("cores", "threads", "gpus", "number"),
     [(16, "", 1, 4), (4, "", 1, 3), (1, "", 1, 0), (16, "2", 1, 1), (8, "", 2, 3)],
 )
-def test_workers_beside_a_gpu(tiny, monkeypatch, cores, threads, gpus, number):
+def test_workers_beside_a_gpu(tiny_ner, monkeypatch, cores, threads, gpus, number):
     """As many as the share of the cores allows, which a sweep gives a run as OMP_NUM_THREADS."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(hardware, "cores", lambda: cores)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    cfg = tiny("trainer=gpu")
+    cfg = tiny_ner("trainer=gpu")
     assert hardware.workers(cfg) == number
     cfg.trainer.accelerator = "cpu"
     assert hardware.workers(cfg) == 0
@@ -181,14 +186,14 @@ def test_workers_beside_a_gpu(tiny, monkeypatch, cores, threads, gpus, number):
     assert hardware.workers(cfg) == 7
 
 
-def test_a_store_is_computed_on_the_device_of_the_run(tiny, monkeypatch):
+def test_a_store_is_computed_on_the_device_of_the_run(tiny_ner, monkeypatch):
     def store(cfg, elmo, data, where):
         raise InterruptedError(where)
 
     monkeypatch.setattr(build, "store", store)
     monkeypatch.setattr(SingleDeviceStrategy, "root_device", torch.device("cuda", 1))
     with pytest.raises(InterruptedError, match=r"^cuda:1$"):
-        train(tiny())
+        train(tiny_ner())
 
 
 def corpus(tmp_path, **splits):
@@ -200,7 +205,7 @@ def corpus(tmp_path, **splits):
     return ["data=wikigold", *(f"data.files.{split}={path}" for split, path in paths.items())]
 
 
-def test_the_result_names_the_device_of_the_trainer(tiny, monkeypatch):
+def test_the_result_names_the_device_of_the_trainer(tiny_ner, monkeypatch):
     """The module is back on the CPU when its training is over."""
     measured = job._measure
 
@@ -211,16 +216,16 @@ def test_the_result_names_the_device_of_the_trainer(tiny, monkeypatch):
 
     monkeypatch.setattr(job, "_measure", then_on_a_gpu)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
-    train(cfg := tiny())
+    train(cfg := tiny_ner())
     assert result_of(cfg.run_dir)["device"] == "GPU 1"
 
 
-def test_test_examples_in_training_and_in_the_text_of_the_encoder(tiny, tmp_path, caplog):
+def test_test_examples_in_training_and_in_the_text_of_the_encoder(tiny_ner, tmp_path, caplog):
     known = "John B-PER\nSmith I-PER\nslept O\n\n"
     (tmp_path / "text.txt").write_text("Paris\n\nit rained .\n")
     files = corpus(tmp_path, test=f"{known}Paris B-LOC\n\nparis O\n".encode(), dev=b"Rome B-LOC\n")
     text = ["text=files", f"text.files.train={tmp_path}/text.txt"]
-    cfg = tiny(*files, *text, "encoder=none", "fit.max_epochs=1")
+    cfg = tiny_ner(*files, *text, "encoder=none", "fit.max_epochs=1")
     with caplog.at_level(logging.INFO):
         train(cfg)
     assert "2 of 3 test examples (66.7 %) also stand in training" in caplog.text
@@ -228,13 +233,15 @@ def test_test_examples_in_training_and_in_the_text_of_the_encoder(tiny, tmp_path
     overlap = {"training": [2, 3], "text": [1, 3], "n-grams": [0, 3]}
     run = read_run(Path(cfg.run_dir, "result.json"))
     assert run.overlap == {k: {"dev": [0, 1], "test": v} for k, v in overlap.items()}
-    assert identity_of(cfg, {}) == identity_of(tiny(*files, "encoder=none", "fit.max_epochs=1"), {})
+    assert identity_of(cfg, {}) == identity_of(
+        tiny_ner(*files, "encoder=none", "fit.max_epochs=1"), {}
+    )
 
 
-def test_a_run_says_what_makes_its_scores_mean_nothing(tiny, tmp_path, caplog):
+def test_a_run_says_what_makes_its_scores_mean_nothing(tiny_ner, tmp_path, caplog):
     """In the log and in the result, as an evaluation of it does."""
     none = b"it O\nrains O\n\nAnn O\nsleeps O\n"
-    cfg = tiny(*corpus(tmp_path, train=none, dev=none, test=none), "fit.max_epochs=1")
+    cfg = tiny_ner(*corpus(tmp_path, train=none, dev=none, test=none), "fit.max_epochs=1")
     with caplog.at_level(logging.INFO):
         train(cfg)
     run = read_run(Path(cfg.run_dir, "result.json"))
@@ -243,39 +250,39 @@ def test_a_run_says_what_makes_its_scores_mean_nothing(tiny, tmp_path, caplog):
     assert run.cautions["train"].startswith("training has no entity: there is nothing to learn")
     assert all(said in caplog.text for said in run.cautions.values())
     some = none.replace(b"Ann O", b"Ann B-PER")
-    cfg = tiny(*corpus(tmp_path, train=some, dev=some, test=some), "fit.max_epochs=1")
+    cfg = tiny_ner(*corpus(tmp_path, train=some, dev=some, test=some), "fit.max_epochs=1")
     train(cfg)
     cautions = read_run(Path(cfg.run_dir, "result.json")).cautions
     assert {*cautions} <= {"dev/predicted", "test/predicted"}
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_devices_that_are_not_there(tiny, monkeypatch):
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_devices_that_are_not_there(tiny_ner, monkeypatch):
     """It says so before the biLM reads a sentence."""
     monkeypatch.setattr(build, "store", pytest.fail)
     said = r"^trainer.accelerator=gpu{}; use trainer=auto to use the available devices"
     with pytest.raises(ValueError, match=said.format(", but torch finds no GPU")):
-        train(tiny("trainer.accelerator=gpu"))
+        train(tiny_ner("trainer.accelerator=gpu"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # but not as many as asked for
     with pytest.raises(ValueError, match=said.format(" trainer.devices=1: .*")):
-        hardware.trainer(tiny("trainer.accelerator=gpu"), [])
+        hardware.trainer(tiny_ner("trainer.accelerator=gpu"), [])
 
 
-def test_apples_gpu_is_not_chosen(tiny, monkeypatch):
+def test_apples_gpu_is_not_chosen(tiny_ner, monkeypatch):
     """It lacks float64."""
     for accelerator in (MPSAccelerator, fabric.MPSAccelerator):
         monkeypatch.setattr(accelerator, "is_available", lambda: True)
-    trainer = hardware.trainer(tiny("trainer.accelerator=auto"), [])
+    trainer = hardware.trainer(tiny_ner("trainer.accelerator=auto"), [])
     assert trainer.strategy.root_device.type == "cpu"
 
 
-def test_a_logger_that_is_not_installed(tiny, monkeypatch):
+def test_a_logger_that_is_not_installed(tiny_ner, monkeypatch):
     def missing(**_):
         raise ModuleNotFoundError("no tensorboard")
 
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", missing)
     with pytest.raises(ModuleNotFoundError, match="no tensorboard"):
-        train(tiny("logger=tensorboard"))
+        train(tiny_ner("logger=tensorboard"))
 
 
 class Recorder(Logger):
@@ -295,13 +302,13 @@ class Recorder(Logger):
         pass
 
 
-def test_a_logger_gets_curves(tiny, monkeypatch):
+def test_a_logger_gets_curves(tiny_ner, monkeypatch):
     """Loss and learning rates by step, dev by epoch; the best epoch's figures have names of their
     own and overwrite nothing.
     """
     monkeypatch.setattr(pytorch_lightning.loggers, "TensorBoardLogger", Recorder)
     settings = ["trainer.log_every_n_steps=1", "elmo.mix_lr=0.5", "fit.batch_size=2"]
-    metrics = train(cfg := tiny("logger=tensorboard", *settings))
+    metrics = train(cfg := tiny_ner("logger=tensorboard", *settings))
     curves = {}
     for step, figures in Recorder.latest.told:
         for name, value in figures.items():
@@ -319,28 +326,27 @@ def test_a_logger_gets_curves(tiny, monkeypatch):
     assert len(after_epochs(read_run(Path(cfg.run_dir, "result.json")), None)) == 2
 
 
-def test_wandb_is_told_of_an_exploding_loss(tiny, monkeypatch):
-    wandb = pytest.importorskip("wandb")
+def test_wandb_is_told_of_an_exploding_loss(tiny_ner, monkeypatch):
     codes = []
     monkeypatch.setattr(wandb_logger, "logger", Recorder)
     monkeypatch.setattr(wandb, "finish", lambda exit_code: codes.append(exit_code))
-    train(tiny("logger=wandb", "encoder=none"))
+    train(tiny_ner("logger=wandb", "encoder=none"))
     with pytest.raises(FloatingPointError, match=r"the loss is nan at step .*task.optimizer.lr"):
-        train(tiny("logger=wandb", "encoder=none", "task.optimizer.lr=inf"))
+        train(tiny_ner("logger=wandb", "encoder=none", "task.optimizer.lr=inf"))
     assert codes == [0, 1]
 
 
-def test_missing_corpus_says_where_it_comes_from(tiny, tmp_path):
+def test_missing_corpus_says_where_it_comes_from(tiny_ner, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"data_dir=.*conll2003.*NIST"):
-        train(tiny("data=conll2003", f"data_dir={tmp_path}"))
+        train(tiny_ner("data=conll2003", f"data_dir={tmp_path}"))
 
 
-def test_a_label_that_dev_lacks_is_no_monitor(tiny):
+def test_a_label_that_dev_lacks_is_no_monitor(tiny_ner):
     with pytest.raises(ValueError, match=r"task.monitor=XYZ/f1, but dev has only .*/f1"):
-        train(tiny("encoder=none", "task.monitor=XYZ/f1", "task.monitor_title=F1 of XYZ"))
+        train(tiny_ner("encoder=none", "task.monitor=XYZ/f1", "task.monitor_title=F1 of XYZ"))
 
 
-def test_vectors_that_know_no_word(tiny, tmp_path):
+def test_vectors_that_know_no_word(tiny_ner, tmp_path):
     (tmp_path / "v.txt").write_text("qqq 1 2\n")
     with pytest.raises(ValueError, match=r"vocab.vectors=.*it has no vector for any word"):
-        train(tiny(f"vocab.vectors={tmp_path}/v.txt"))
+        train(tiny_ner(f"vocab.vectors={tmp_path}/v.txt"))

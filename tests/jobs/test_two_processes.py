@@ -11,7 +11,7 @@ import pytest
 from elmo_bench.jobs.evaluate import evaluate
 from elmo_bench.jobs.train import train
 from tests.conftest import composed, result_of
-from tests.jobs.small import SMALL
+from tests.jobs.small_settings import SMALL
 
 TASKS = ("ner", "squad")  # one whose metric sums integers, and one that sums floats
 

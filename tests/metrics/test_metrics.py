@@ -13,8 +13,8 @@ from elmo_bench.runs import figure
 from elmo_bench.text import tags_to_spans
 
 
-def test_golden(fixtures):
-    golden = json.loads((fixtures / "derived" / "span_f1.json").read_text())
+def test_golden(shared_fixtures):
+    golden = json.loads((shared_fixtures / "derived" / "span_f1.json").read_text())
     sides = [case[side] for case in golden["cases"] for side in ("gold_spans", "pred_spans")]
     metric = SpanF1({label for spans in sides for label, _, _ in spans})
     for case in golden["cases"]:

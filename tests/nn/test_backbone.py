@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from elmo_bench.elmo import Elmo
 from elmo_bench.nn import Backbone, BiGru, BiLstm, Words, WordsChars, tokens, variational_dropout
 from elmo_bench.text import Vocab
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 VOCAB = Vocab(["the", "cat"], ["O"])
 SENTENCES = [["The", "cat", "sat"], ["the"]]
@@ -18,7 +18,7 @@ SENTENCES = [["The", "cat", "sat"], ["the"]]
 def backbone(at, **more):
     torch.manual_seed(0)
     embed = WordsChars(vocab=VOCAB, vectors={}, word_dim=6, char_dim=3, num_filters=4, width=3)
-    elmo = Elmo(bilm(), at=at)
+    elmo = Elmo(random_bilm(), at=at)
     return Backbone(embed, elmo, partial(BiLstm, hidden_size=5), **more)
 
 

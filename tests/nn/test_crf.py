@@ -51,8 +51,8 @@ def test_equals_brute_force():
 
 
 @torch.no_grad()
-def test_golden(modules):
-    golden = json.loads((modules / "crf.json").read_text("utf-8"))
+def test_golden(golden_modules):
+    golden = json.loads((golden_modules / "crf.json").read_text("utf-8"))
     moves, starts, ends = tag_moves(golden["labels"], bioul=True)
     size = len(golden["labels"])
     assert torch.tensor(moves).nonzero().tolist() == golden["allowed_transitions"]

@@ -118,8 +118,8 @@ def test_the_cell_adds_up_small_changes_under_autocast():
     torch.testing.assert_close(found, exact, atol=0.01, rtol=0.01)
 
 
-def test_golden_numbers(modules):
-    cases = json.loads((modules / "highway_lstm.json").read_text("utf-8"))["cases"]
+def test_golden_numbers(golden_modules):
+    cases = json.loads((golden_modules / "highway_lstm.json").read_text("utf-8"))["cases"]
     assert [case["forward"] for case in cases] == [True, False]
     for case in cases:
         arrays = {

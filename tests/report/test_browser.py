@@ -16,16 +16,15 @@ import pytest
 from elmo_bench.report import report
 from elmo_bench.report.page import as_page
 from elmo_bench.runs import collect
-from tests.report.test_figures import difference
-from tests.report.test_page import run
-from tests.report.test_provenance import ran
+from tests.report.made_comparison import made_comparison
+from tests.runs.made_runs import commanded_run, trained_run
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
 ]
 OPTIONS = ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars")
 OPTIONS += ("disable-background-networking", "virtual-time-budget=60000", "dump-dom")
@@ -64,11 +63,15 @@ onload = async () => {
 def reported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for number, (name, fraction) in enumerate(itertools.product(("none", "mini"), (0.1, 1.0))):
-        run(folder / str(number), 0.2 + 0.1 * number, name=name, fraction=fraction)
-        ran(folder / str(number), 1, "task=ner", f"encoder={name}", f"fraction={fraction}")
+        trained_run(folder / str(number), 0.2 + 0.1 * number, name=name, fraction=fraction)
+        commanded_run(
+            folder / str(number), 1, "task=ner", f"encoder={name}", f"fraction={fraction}"
+        )
     plain = report(collect([folder]), ["fraction"], ["encoder"], baseline=("none",))
     cells = [
-        cell if cell.column == ("none",) else replace(cell, comparison=difference(0.1, 0.05, 0.01))
+        cell
+        if cell.column == ("none",)
+        else replace(cell, comparison=made_comparison(0.1, 0.05, 0.01))
         for cell in plain.cells
     ]
     return replace(plain, cells=cells)
@@ -89,7 +92,7 @@ def measured(reported, tmp_path_factory):
     options.append(f"file://{folder}/frames.html")
     shown = subprocess.run([CHROMIUM, *options], capture_output=True, text=True, timeout=120)
     if shown.returncode:  # a browser that is there and does not start is none
-        pytest.skip(f"{CHROMIUM} does not start: {shown.stderr[-300:]}")
+        pytest.skip(f"needs chromium: {CHROMIUM} does not start: {shown.stderr[-300:]}")
     measures = json.loads(html.unescape(re.search("<title>(.*?)</title>", shown.stdout)[1]))
     return dict(zip(frames, measures, strict=True))
 

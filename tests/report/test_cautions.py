@@ -5,7 +5,7 @@ import pytest
 
 from elmo_bench.report.build import build_tables
 from tests.conftest import COSTS
-from tests.report.made import write_run
+from tests.runs.made_runs import write_run
 
 LATE = "no entity is predicted on test, which has 7"
 EARLY = "no entity is predicted on dev, which has 9"

@@ -15,9 +15,7 @@ from elmo_bench.report.significance import Test as Outcome
 from elmo_bench.report.significance import compare
 from elmo_bench.report.table import Cell, Report
 from elmo_bench.runs import MIX, collect
-
-from .made import a_run
-from .test_report import SEEDS, result
+from tests.runs.made_runs import SEEDS, a_run, scored_run
 
 EXAMPLES = 100
 
@@ -38,7 +36,7 @@ def made(tmp_path):
                 settings = {"task_name": task, "elmo_mix": mix}
                 folder = tmp_path / f"{task}{mix}{seed}"
                 more = of_layer(layer)
-                result(folder, right.mean(), seed, right, more=more, **settings)
+                scored_run(folder, right.mean(), seed, right, more=more, **settings)
         return report(collect([tmp_path]), ["task.name"], [MIX])
 
     return make
@@ -63,7 +61,7 @@ def test_the_top_layer_by_its_name_and_by_its_number(made, tmp_path):
     """The one with more runs stands for the layer, in the table and in the plot."""
     made({("ner", 0, 0): 0.6, ("ner", "top", 2): 0.7})
     for seed in range(10, 16):
-        result(tmp_path / f"two{seed}", 0.5, seed, elmo_mix=2, more=of_layer(2))
+        scored_run(tmp_path / f"two{seed}", 0.5, seed, elmo_mix=2, more=of_layer(2))
     found = report(collect([tmp_path]), ["task.name"], [MIX])
     assert depths(found)["ner",].highest == 0
     ((lines,),) = (by_line.values() for by_line in _by_value(found, MIX).values())

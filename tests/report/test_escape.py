@@ -25,8 +25,7 @@ from elmo_bench.report.writers import SHRINK
 from elmo_bench.runs import Run, collect
 from elmo_bench.sweeps.outcome import Outcome, print_outcomes
 from elmo_bench.terminal import PlainLines, plain, plain_lines
-
-from .made import write_run
+from tests.runs.made_runs import write_run
 
 # Characters that mean something in one of the formats, more often than others.
 MARKS = st.sampled_from(

@@ -8,14 +8,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from elmo_bench.files import begins
-from elmo_bench.report import significance
-from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.plots import comparison, curve, learning, picture, style, telling
 from elmo_bench.report.plots.style import COLORS, PAPER
 from elmo_bench.report.table import Cell, Report
 from elmo_bench.report.write import OWN
-
-from .made import a_run
+from tests.report.made_comparison import made_comparison
+from tests.report.panels import panels
+from tests.runs.made_runs import a_run
 
 TASK = {"name": "ner", "monitor": "f1"}
 RUN = a_run(TASK)
@@ -25,26 +24,15 @@ def cell(row, column, figures, comparison=None, run=RUN):
     return Cell(row, column, [run] * len(figures), tuple(figures), comparison=comparison)
 
 
-def difference(by, reach, p=0.2):
-    scales, interval = (significance.Scale(reach / 3, 4.0),), (by - reach, by + reach)
-    test = significance.Test(by, scales, p, interval, 100, 100, (5, 5), detectable=0.1)
-    return Comparison(by, None, test, p, family=1)
-
-
 def compared(name="books", **others):
     """Three runs of two settings of an encoder, on two corpora of which one is harder."""
     cells = [
         cell(("easy",), ("none",), [0.70, 0.72, 0.71]),
-        cell(("easy",), (name,), [0.81, 0.83, 0.82], difference(0.11, 0.02, p=0.01)),
+        cell(("easy",), (name,), [0.81, 0.83, 0.82], made_comparison(0.11, 0.02, p=0.01)),
         cell(("hard",), ("none",), [0.20, 0.22, 0.21]),
-        cell(("hard",), (name,), [0.23, 0.25, 0.24], difference(0.03, 0.9)),
+        cell(("hard",), (name,), [0.23, 0.25, 0.24], made_comparison(0.03, 0.9)),
     ]
     return Report(["data.name"], ["encoder.name"], None, "test", ("none",), cells, [], **others)
-
-
-def panels(plot):
-    """The axes of a plot that show something."""
-    return [axes for axes in style.figure([plot]).axes if axes.axison]
 
 
 def lines(axes):

@@ -1,8 +1,7 @@
 import pytest
 
 from elmo_bench.report.names import axis, metric_title, name, task_titles, value
-
-from .made import a_run
+from tests.runs.made_runs import a_run
 
 ELMO = ["encoder.name", "elmo.mix"]
 

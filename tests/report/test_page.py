@@ -17,33 +17,7 @@ from elmo_bench.report.plots import style
 from elmo_bench.report.write import OWN
 from elmo_bench.report.writers import Grid, html_table
 from elmo_bench.runs import collect
-
-from .made import change, write_run
-
-
-def run(
-    folder, f1, *, seed=1, name="mini", l2=0.1, dropout=0.5, fraction=1.0, epochs=(0.1, 0.3, 0.2)
-):
-    """A finished run as job=train leaves it; its best epoch is measured once more, after the last."""
-    elmo = {"mix": "none" if name == "none" else "all", "l2": l2, "dropout": dropout}
-    learned = {"layers": [0, 1, 2], "shares": [0.2, 0.5, 0.3], "gamma": 1.25, "norms": []}
-    mix = {} if name == "none" else {"input": learned}
-    encoder = {"name": name} | ({} if name == "none" else {"_target_": "load"})
-    write_run(
-        folder,
-        {"test/f1": f1, "dev/f1": max(epochs)},
-        {"encoder": encoder, "elmo": elmo, "fraction": fraction, "seed": seed},
-        mix=mix,
-        seconds={"training": 10.0 * seed, "total": 20.0},
-        epochs=len(epochs),
-        examples_per_second=1234.5,
-        parameters={"trainable": 1000, "frozen": 2000},
-        device="cpu",
-    )
-    rows = [f"{epoch},{value},\n{epoch},,0.5" for epoch, value in enumerate(epochs)]
-    (folder / "metrics.csv").write_text(
-        "\n".join(["epoch,dev/f1,train/loss", *rows, f"{len(epochs)},{max(epochs)},", ",0.9,"])
-    )
+from tests.runs.made_runs import change, trained_run
 
 
 def shown(folder, rows, columns, **settings):
@@ -65,7 +39,7 @@ def sweep(tmp_path):
     for name, fraction, seed in itertools.product(("none", "mini"), (0.001, 0.1, 1.0), (1, 2)):
         figure = (0.2 if name == "none" else 0.4) + 0.2 * fraction + 0.01 * seed
         about = {"seed": seed, "name": name, "fraction": fraction}
-        run(tmp_path / f"{name}{fraction}{seed}", figure, **about)
+        trained_run(tmp_path / f"{name}{fraction}{seed}", figure, **about)
     return tmp_path
 
 
@@ -128,11 +102,11 @@ def test_sections_for_which_there_are_data(sweep, tmp_path):
     everything += ["Sample efficiency (the paper's Figure 1)", "Learning curves", "Cost"]
     made = ["How this was made"]
     assert shown(sweep, ["fraction"], ["encoder"])[2] == [*everything, *made]
-    run(tmp_path / "alone" / "one", 0.5, name="none")
+    trained_run(tmp_path / "alone" / "one", 0.5, name="none")
     (tmp_path / "alone" / "one" / "metrics.csv").unlink()
     assert shown(tmp_path / "alone", None, ["encoder"])[2] == ["Results", "Cost", *made]
     for number, (l2, dropout) in enumerate([(0, 0.5), (0.001, 0.5), (0, 0.1)]):
-        run(tmp_path / "mix" / str(number), 0.5, l2=l2, dropout=dropout)
+        trained_run(tmp_path / "mix" / str(number), 0.5, l2=l2, dropout=dropout)
     assert {"The penalty on the mix", "Dropout on ELMo's vectors"} <= {
         *shown(tmp_path / "mix", None, ["elmo.l2"])[2]
     }
@@ -158,10 +132,10 @@ def test_weights(tmp_path):
     may have no norms.
     """
     for seed, norm in ((1, 10.0), (2, 20.0)):
-        run(tmp_path / str(seed), 0.5, seed=seed)
+        trained_run(tmp_path / str(seed), 0.5, seed=seed)
         norms = {"norms": [norm, 2 * norm, 3 * norm]}
         change(tmp_path / str(seed), lambda it, norms=norms: it["mix"]["input"].update(norms))
-    run(tmp_path / "earlier", 0.5, fraction=0.5)
+    trained_run(tmp_path / "earlier", 0.5, fraction=0.5)
     grid = weights(report(collect([tmp_path]), ["fraction"], ["encoder"]))
     layers = [f"layer {layer}" for layer in range(3)]
     assert grid.heads[2:] == [*layers, "γ", *(f"{layer} × its norm" for layer in layers)]
@@ -176,7 +150,7 @@ def test_cost(tmp_path):
     the cost of training.
     """
     for seed in (1, 2, 3):
-        run(tmp_path / str(seed), 0.5, seed=seed)
+        trained_run(tmp_path / str(seed), 0.5, seed=seed)
     change(tmp_path / "2", lambda one: one["seconds"].update(encoder=7.0))
     change(tmp_path / "2", lambda one: one["parameters"].update(trainable=1500))
     evaluated = {"epochs": 0, "seconds": {"training": 0.0, "total": 1.0}}

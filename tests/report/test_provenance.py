@@ -10,9 +10,8 @@ from elmo_bench.report.methods import methods
 from elmo_bench.report.provenance import commands, provenance
 from elmo_bench.report.write import latex, markdown
 from elmo_bench.runs import collect
-
-from .made import a_run, write_run
-from .test_figures import difference
+from tests.report.made_comparison import made_comparison
+from tests.runs.made_runs import a_run, commanded_run, write_run
 
 
 def run(folder, encoder, seed):
@@ -47,7 +46,7 @@ def compared(tmp_path):
         for seed in (1, 2, 3, 4, 5):
             run(tmp_path / f"{encoder}{seed}", encoder, seed)
     found = report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
-    cells = [replace(cell, comparison=difference(0.1, 0.05)) for cell in found.cells]
+    cells = [replace(cell, comparison=made_comparison(0.1, 0.05)) for cell in found.cells]
     return replace(found, cells=cells)
 
 
@@ -101,30 +100,23 @@ def test_what_is_not_known_is_not_said(tmp_path):
     assert "tested" not in methods([found])
 
 
-def ran(folder, seed, *overrides):
-    (folder / ".hydra").mkdir(parents=True)
-    text = "".join(f"- {each}\n" for each in (*overrides, f"seed={seed}"))
-    (folder / ".hydra" / "overrides.yaml").write_text(text)
-    return a_run(folder=folder, seed=seed, epochs="job=evaluate" not in overrides)
-
-
 def test_commands(tmp_path):
     """A line for the seeds of a setting; what changes no figure and where files are is not said."""
     setting = ("task=ner", "'encoder.directions=[forward]'", "+vocab.vectors=/home/me/glove.gz")
     aside = ("outputs_dir=/home/me/out", "resume=true", "logger=csv", "hydra.sweep.dir=/tmp/x")
     runs = [
-        ran(tmp_path / "10", 10, *setting, *aside),
-        ran(tmp_path / "2", 2, *setting),
-        ran(tmp_path / "none", 1, "job=card", "out=mine", "task=ner", "encoder=none"),
+        commanded_run(tmp_path / "10", 10, *setting, *aside),
+        commanded_run(tmp_path / "2", 2, *setting),
+        commanded_run(tmp_path / "none", 1, "job=card", "out=mine", "task=ner", "encoder=none"),
         a_run(folder=tmp_path),  # came without its command
         replace(
-            ran(tmp_path / "tuned", 3, "sweep=tune", "budget=2", "elmo.l2=0.1"),
+            commanded_run(tmp_path / "tuned", 3, "sweep=tune", "budget=2", "elmo.l2=0.1"),
             config={"budget": 2, "tune": {"elmo.l2": "choice(0, 0.1)"}},
         ),
     ]
     for seed, name in ((1, "best.ckpt"), (2, "best.ckpt"), (3, "mine.ckpt")):
         checkpoint = f"checkpoint=/me/{seed}/{name}"
-        runs.append(ran(tmp_path / f"evaluated{seed}", seed, "job=evaluate", checkpoint))
+        runs.append(commanded_run(tmp_path / f"evaluated{seed}", seed, "job=evaluate", checkpoint))
     assert commands(runs) == [
         "python run.py -m task=ner 'encoder.directions=[forward]' +vocab.vectors=glove.gz seed=2,10",
         "python run.py task=ner encoder=none seed=1",

@@ -18,46 +18,8 @@ from elmo_bench.report.records import as_csv
 from elmo_bench.report.result import print_metrics
 from elmo_bench.report.significance import compare, noncentrality
 from elmo_bench.report.write import latex, markdown
-from elmo_bench.runs import as_baseline, collect, read_counts, where
-
-from .made import a_run, change, write_run
-
-PAPERS = {"ner": "conll2003", "srl": "ontonotes5", "snli": "snli"}  # the paper's corpora
-
-
-SEEDS = (1, 2, 3, 4, 5)  # with fewer, a comparison is preliminary
-
-
-def result(folder, f1, seed=1, right=None, sentences=None, documents=None, more=(), **choices):
-    """A run's folder; `right` are the examples, of one chunk each, that it has right, so that F1 is
-    their share.
-
-    `more` stands in its `result.json` too.
-    """
-    config = {
-        "task": {"name": "ner", "monitor": "f1"},
-        "data": {"name": PAPERS.get(choices.get("task_name", "ner"), "sample")},
-        "encoder": {"name": "mini"},
-        "elmo": {"mix": "all"},
-        "finetune": {"name": "none"},
-        "seed": seed,
-    }
-    for key, value in choices.items():
-        group, _, name = key.partition("_")
-        config[group][name] = value
-    if config["encoder"]["name"] == "none":
-        as_baseline(config)
-    metrics = {"test/f1": f1, "test/recall": f1 / 2, "dev/f1": f1 / 4}
-    write_run(folder, **{"metrics": metrics, "config": config} | dict(more))
-    (folder / "counts").mkdir()
-    if right is not None:
-        rows = np.stack([right, np.ones_like(right)] * 2, 1)[:, None].astype(float)
-        numbers = np.arange(len(right)) if sentences is None else sentences
-        arrays = {"sentences": np.asarray(numbers, dtype=np.uint64), "f1": rows}
-        arrays["groups"] = np.arange(len(right)) if documents is None else documents
-        if documents is not None:
-            arrays["unit"] = np.frombuffer(b"document", np.uint8)
-        np.savez(folder / "counts" / "test.npz", **arrays)
+from elmo_bench.runs import collect, read_counts, where
+from tests.runs.made_runs import SEEDS, a_run, change, scored_run
 
 
 def trained(folder, chances, examples, *, seeds=SEEDS, start=2, **settings):
@@ -67,7 +29,7 @@ def trained(folder, chances, examples, *, seeds=SEEDS, start=2, **settings):
         for seed in seeds:
             right = rng.random(examples) < chance
             own = {"elmo_mix": mix, "encoder_name": "none" if mix == "none" else "mini"} | settings
-            result(folder / f"{mix}{seed}", right.mean(), seed, right, **own)
+            scored_run(folder / f"{mix}{seed}", right.mean(), seed, right, **own)
     return collect([folder])
 
 
@@ -76,7 +38,7 @@ def runs(tmp_path):
     for number, (mix, seed, f1) in enumerate(
         [("all", 1, 0.5), ("all", 2, 0.6), ("top", 1, 0.4), ("top", 2, 0.4), ([0, 1], 1, 0.3)]
     ):
-        result(tmp_path / str(number), f1, seed, elmo_mix=mix)
+        scored_run(tmp_path / str(number), f1, seed, elmo_mix=mix)
     return tmp_path
 
 
@@ -93,7 +55,7 @@ def test_examples_that_stand_in_training_are_named(tmp_path):
     for number, (count, name) in enumerate(of_runs):
         counts = {"training": {"dev": [3, 9], "test": [count, 500]}, "text": {"test": [0, 500]}}
         more = {"overlap": counts}
-        result(tmp_path / str(number), 0.5, number, more=more, data_name=name, elmo_mix=number)
+        scored_run(tmp_path / str(number), 0.5, number, more=more, data_name=name, elmo_mix=number)
     said = report(collect([tmp_path]), ["data.name"], ["elmo.mix"]).notes
     assert said == ["ner (sample): 11 of 500 test examples (2.2 %) also stand in training"]
     change(tmp_path / "2", lambda it: it["overlap"]["training"].update(test=[0]))
@@ -111,7 +73,7 @@ def test_correlations_are_compared(tmp_path):
             metric.reset()
             metric.update(predicted, gold.tolist())
             folder = tmp_path / f"{mix}{seed}"
-            result(folder, float(metric.compute()["pearson_spearman"]), seed, elmo_mix=mix)
+            scored_run(folder, float(metric.compute()["pearson_spearman"]), seed, elmo_mix=mix)
             rows = metric.by_example(predicted, gold.tolist())["pearson_spearman"].numpy()
             numbers = {"sentences": np.arange(80, dtype=np.uint64), "groups": np.arange(80)}
             path = folder / "counts" / "test.npz"
@@ -159,7 +121,7 @@ def test_precision_is_compared(tmp_path):
             folder, guessed = tmp_path / f"{mix}{seed}", rng.integers(1, 4, size=80)
             right = rng.binomial(guessed, chance)
             figure = {"metrics": {"test/precision": float(right.sum() / guessed.sum())}}
-            result(folder, 0.5, seed, np.ones(80), more=figure, elmo_mix=mix)
+            scored_run(folder, 0.5, seed, np.ones(80), more=figure, elmo_mix=mix)
             path = folder / "counts" / "test.npz"
             rows = np.stack([right, guessed, right, guessed], -1)[:, None].astype(float)
             np.savez(path, **{**np.load(path), "precision": rows})
@@ -181,7 +143,7 @@ def test_the_mean_over_corpora(tmp_path):
     row = tables(found)["means"].rows[-1]
     mean = 50 * means["a"] + 25 * (means["b"] + means["c"])
     assert (row[0], row[2]) == ("mean over corpora", f"{mean:.2f}")
-    result(tmp_path / "d", 0.5, data_name="d", task_monitor="recall", elmo_mix="all")
+    scored_run(tmp_path / "d", 0.5, data_name="d", task_monitor="recall", elmo_mix="all")
     found = report(collect([tmp_path]), ["data"], ["elmo.mix"])
     assert sorted(tables(found)["means"].rows[-1][1:])[1] == "–"  # a corpus lacks the column
     figures = "Scores: ner (a) F1; ner (b) F1; ner (c) F1; ner (d) recall."
@@ -216,7 +178,7 @@ def test_no_mean_over_tasks_or_training_sets(tmp_path, key):
         names = {"task.name": "ner", "data.files.train": "same"} | {key: value}
         files = {"train": names["data.files.train"], "data_dir": str(number)}
         folder = tmp_path / str(number)
-        result(folder, 0.5, number, task_name=names["task.name"], data_files=files)
+        scored_run(folder, 0.5, number, task_name=names["task.name"], data_files=files)
     with pytest.raises(ValueError, match=rf"runs of one cell differ in {key}"):
         report(collect([tmp_path]), ["data"], ["elmo.mix"])
     assert len(report(collect([tmp_path]), None, ["elmo.mix"]).cells) == 2
@@ -225,7 +187,7 @@ def test_no_mean_over_tasks_or_training_sets(tmp_path, key):
 def test_the_same_run_twice_counts_once(tmp_path):
     """The one that finished first, not the first by name."""
     for name, f1, hour in (("a", 0.5, 12), ("b", 0.7, 11)):
-        result(tmp_path / name, f1, more={"finished": f"2026-01-31T{hour}:00:00+00:00"})
+        scored_run(tmp_path / name, f1, more={"finished": f"2026-01-31T{hour}:00:00+00:00"})
     assert [cell.mean for cell in report(collect([tmp_path]), None, ["elmo.mix"]).cells] == [0.7]
 
 
@@ -233,7 +195,7 @@ def test_a_run_and_its_archive_are_one(tmp_path):
     """Although the names of its files differ."""
     for number, name in enumerate(("/home/me/train.txt", "train.txt")):
         more = {"identity": "one", "finished": f"2026-01-3{number}"}
-        result(tmp_path / str(number), 0.5, data_name=name, more=more)
+        scored_run(tmp_path / str(number), 0.5, data_name=name, more=more)
     (run,) = collect([tmp_path])
     assert run.settings["data.name"] == "/home/me/train.txt"
 
@@ -242,7 +204,7 @@ def test_a_model_folder_may_move(tmp_path):
     """Its contents count, and where it is on the hub its name."""
     for number, name in enumerate(("/a/bert", "/b/bert", "hub/bert")):
         inputs = {"encoder.model.safetensors": "w" * 64} if number < 2 else {}
-        result(tmp_path / str(number), 0.5, number, encoder_model=name, more={"inputs": inputs})
+        scored_run(tmp_path / str(number), 0.5, number, encoder_model=name, more={"inputs": inputs})
     found = report(collect([tmp_path / "0", tmp_path / "1"]), None, ["elmo.mix"])
     assert found.rows == ["task.name"]
     assert len(report(collect([tmp_path]), None, ["elmo.mix"]).cells) == 3
@@ -252,7 +214,7 @@ def test_no_mean_over_other_contents_of_files(tmp_path):
     """Runs on data_dir=A and data_dir=B look the same but for their inputs."""
     for number, train in enumerate(["one", "one", "other"]):
         inputs = {"data.train": train * 10, "encoder.weights": "w" * 64}
-        result(tmp_path / str(number), 0.5, number, more={"inputs": inputs})
+        scored_run(tmp_path / str(number), 0.5, number, more={"inputs": inputs})
     runs = collect([tmp_path])
     why = r"runs of one cell differ in inputs.data.train; add it to rows or columns"
     with pytest.raises(ValueError, match=why):
@@ -269,7 +231,7 @@ def test_mixed_code_is_noted(tmp_path):
         [("a" * 40, "2.4"), ("a" * 40, "2.4"), ("b" * 40 + "+", "2.5")]
     ):
         more = {"commit": commit, "versions": {"torch": torch}}
-        result(tmp_path / str(number), 0.5, number, more=more)
+        scored_run(tmp_path / str(number), 0.5, number, more=more)
     found = report(collect([tmp_path]), None, ["elmo.mix"])
     assert found.notes == [
         "runs of different code: torch 2.4 and 2.5, commit aaaaaaaaaa and bbbbbbbbbb with "
@@ -331,7 +293,7 @@ def test_published_figures(compared):
 def test_the_papers_figures_stand_beside_its_corpora(tmp_path):
     """And beside another corpus only where its table is asked for, with the name of its own."""
     for name, corpus in (("own", "conll2003"), ("other", "wikigold"), ("across", "conll2003")):
-        result(tmp_path / name, 0.4, data_name=corpus, elmo_mix="none")
+        scored_run(tmp_path / name, 0.4, data_name=corpus, elmo_mix="none")
     change(tmp_path / "across", lambda it: it["config"].update(trained_on={"name": "wikigold"}))
     own, other, across = (collect([tmp_path / name])[0] for name in ("own", "other", "across"))
     figures = [published(run, "f1", "test") for run in (own, other, across)]
@@ -353,12 +315,14 @@ def test_bert_stands_beside_its_own_paper(tmp_path):
     """Trained as there; and who reads two texts in one sequence, and who apart, is said."""
     own = {"encoder_name": "bert_base", "elmo_mix": "top", "finetune_name": "full"}
     squad = {"task_name": "squad", "data_name": "squad1"}
-    result(tmp_path / "ner", 0.9, data_name="conll2003", task_model={"crf": False}, **own)
-    result(tmp_path / "crf", 0.9, data_name="conll2003", task_model={"crf": True}, **own)
-    result(tmp_path / "squad", 0.8, **squad, task_joint=True, **own)
-    result(tmp_path / "apart", 0.7, **squad, task_joint=False, **own | {"elmo_mix": "all"})
-    result(tmp_path / "frozen", 0.7, **squad, task_joint=True, **own | {"finetune_name": "none"})
-    result(tmp_path / "none", 0.6, **squad, task_joint=False, encoder_name="none")
+    scored_run(tmp_path / "ner", 0.9, data_name="conll2003", task_model={"crf": False}, **own)
+    scored_run(tmp_path / "crf", 0.9, data_name="conll2003", task_model={"crf": True}, **own)
+    scored_run(tmp_path / "squad", 0.8, **squad, task_joint=True, **own)
+    scored_run(tmp_path / "apart", 0.7, **squad, task_joint=False, **own | {"elmo_mix": "all"})
+    scored_run(
+        tmp_path / "frozen", 0.7, **squad, task_joint=True, **own | {"finetune_name": "none"}
+    )
+    scored_run(tmp_path / "none", 0.6, **squad, task_joint=False, encoder_name="none")
     runs = {run.folder.name: run for run in collect([tmp_path])}
     found = {name: published(run, "f1", "test") for name, run in runs.items()}
     assert {name: found[name] for name in found if name != "none"} == {
@@ -366,7 +330,7 @@ def test_bert_stands_beside_its_own_paper(tmp_path):
     }
     assert published(runs["squad"], "f1", "dev") is None
     first = {"task_joint": True, "task_model": {"pool": "first"}}
-    result(tmp_path / "glue" / "cola", 0.5, data_name="cola", **first, **own)
+    scored_run(tmp_path / "glue" / "cola", 0.5, data_name="cola", **first, **own)
     (cola,) = collect([tmp_path / "glue"])
     assert published(cola, "matthews", "test") == 0.521
     some = report([runs[key] for key in ("squad", "apart", "none")], ["task"], ["elmo.mix"])
@@ -379,7 +343,7 @@ def test_bert_stands_beside_its_own_paper(tmp_path):
 
 
 def test_what_the_paper_did_not_publish(tmp_path):
-    result(tmp_path / "none", 0.4, elmo_mix="none")
+    scored_run(tmp_path / "none", 0.4, elmo_mix="none")
     others = {
         "elmo_at": ["output"],
         "encoder_pretrained": False,
@@ -391,8 +355,8 @@ def test_what_the_paper_did_not_publish(tmp_path):
         "elmo_dropout": 0.1,
     }
     for number, (key, value) in enumerate(others.items()):
-        result(tmp_path / str(number), 0.5, **{key: value})
-    result(tmp_path / "part", 0.5)
+        scored_run(tmp_path / str(number), 0.5, **{key: value})
+    scored_run(tmp_path / "part", 0.5)
     change(tmp_path / "part", lambda content: content["config"].update(fraction=0.5))
     found = {run.folder.name: published(run, "f1", "test") for run in collect([tmp_path])}
     assert {name for name, figure in found.items() if figure} == {"none"}
@@ -409,7 +373,7 @@ def test_the_tables_of_the_paper(tmp_path):
         "output": {"elmo_at": ["output"]},
     }
     for name, setting in settings.items():
-        result(tmp_path / name, 0.4, task_name="srl", **setting)
+        scored_run(tmp_path / name, 0.4, task_name="srl", **setting)
     runs = {run.folder.name: run for run in collect([tmp_path])}
 
     def figures(*which):
@@ -439,7 +403,7 @@ def test_a_run_stands_in_every_table_that_has_its_setting(tmp_path):
         ("changed", 3, {"elmo_l2": 0.5}),
         ("another", None, {}),
     ):
-        result(tmp_path / name, 0.4, **settings, **setting)
+        scored_run(tmp_path / name, 0.4, **settings, **setting)
         of_sweep = {"published": {"table": table}} if table else {}
         change(tmp_path / name, lambda content, it=of_sweep: content["config"].update(it))
     runs = collect([tmp_path])
@@ -463,7 +427,7 @@ def test_a_file_with_a_part_of_the_training_set_is_not_all_of_it(tmp_path):
     """As a fraction below 1: `data=snli data.files.train=PART`, and experiment=snli fraction=1."""
     for file in ("snli_1.0_train.jsonl.gz", "snli_1.0_train.jsonl", "part.jsonl"):
         of_data = {"name": "snli", "files": {"train": f"/elsewhere/{file}"}}
-        result(tmp_path / file, 0.4, task_name="snli")
+        scored_run(tmp_path / file, 0.4, task_name="snli")
         change(tmp_path / file, lambda content, it=of_data: content["config"].update(data=it))
     runs = [*collect([tmp_path])]
     assert {
@@ -525,7 +489,7 @@ def test_several_reports_in_every_format(runs, tmp_path):
 def test_negative_scores_in_csv(tmp_path):
     """As numbers, which a program reads."""
     for seed, score in ((1, -0.05), (2, 0.1)):
-        result(tmp_path / str(seed), score, seed)
+        scored_run(tmp_path / str(seed), score, seed)
     found = report(collect([tmp_path]), None, ["elmo.mix"])
     (row,) = csv.DictReader(io.StringIO(as_csv([found])))
     assert row["figures"] == "-0.05 0.1"
@@ -533,9 +497,9 @@ def test_negative_scores_in_csv(tmp_path):
 
 def test_one_baseline_serves_every_encoder(tmp_path):
     """In tables by encoder and by mix."""
-    result(tmp_path / "base", 0.4, encoder_name="none")
+    scored_run(tmp_path / "base", 0.4, encoder_name="none")
     for number, (encoder, mix) in enumerate((e, m) for e in ("books", "mini") for m in ("all", 0)):
-        result(tmp_path / f"{number}", 0.5 + number / 10, encoder_name=encoder, elmo_mix=mix)
+        scored_run(tmp_path / f"{number}", 0.5 + number / 10, encoder_name=encoder, elmo_mix=mix)
     runs = collect([tmp_path])
     for rows, columns, baseline in (
         (["task"], ["encoder", "elmo.mix"], ("none", "none")),
@@ -557,9 +521,9 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
     """λ does nothing without ELMo: its one run is what each λ is compared with, but for a row that
     has a baseline of its own.
     """
-    result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
+    scored_run(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
     for l2 in (0.1, 1.0):
-        result(tmp_path / f"{l2}", 0.4 + l2 / 2, elmo_l2=l2)
+        scored_run(tmp_path / f"{l2}", 0.4 + l2 / 2, elmo_l2=l2)
     found = report(collect([tmp_path]), ["elmo.l2"], ["encoder"], baseline=("none",))
     differences = {
         cell.row: cell.comparison and round(cell.comparison.difference, 6) for cell in found.cells
@@ -567,7 +531,7 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
     assert differences == {("-",): None, (0.1,): 0.05, (1.0,): 0.5}
     assert all("no baseline run" not in note for note in found.notes)
     assert [row[-1] for row in tables(found)["paper"].rows] == ["", "21.02"]  # λ = 0.1
-    result(tmp_path / "own", 0.1, elmo_mix="all", elmo_l2=1.0)
+    scored_run(tmp_path / "own", 0.1, elmo_mix="all", elmo_l2=1.0)
     runs = collect([tmp_path])
     for run in runs:  # as if λ did something without ELMo, too
         if run.folder.name == "own":
@@ -579,9 +543,9 @@ def test_a_baseline_for_which_the_rows_do_nothing_serves_every_row(tmp_path):
 
 def test_a_baseline_stands_in_every_row_that_it_serves(tmp_path):
     """And has no row of its own then; the best of a row may be the baseline."""
-    result(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none")
+    scored_run(tmp_path / "none", 0.4, encoder_name="none", elmo_mix="none")
     for name, f1 in (("books", 0.5), ("mini", 0.3)):
-        result(tmp_path / name, f1, encoder_name=name)
+        scored_run(tmp_path / name, f1, encoder_name=name)
     found = report(collect([tmp_path]), ["encoder"], ["elmo.mix"], baseline=("none",))
     grid = tables(found)["means"]
     assert grid.heads == ["encoder", "no encoder", "all layers"]
@@ -599,7 +563,7 @@ def test_figures_and_examples_are_said(compared, tmp_path):
     assert "Test examples: 100." in grid.caption
     about = {"task_name": "srl", "task_monitor_title": "argument F1", "task_title": "roles"}
     more = {"examples": {"train": 900, "test": 30}}
-    result(tmp_path / "other", 1.0, 1, np.ones(30), more=more, **about)
+    scored_run(tmp_path / "other", 1.0, 1, np.ones(30), more=more, **about)
     for rows, columns in ((["encoder", "elmo.mix"], ["task"]), (["task"], ["encoder", "elmo.mix"])):
         grid = tables(report(collect([tmp_path]), rows, columns))["means"]
         assert grid.title.startswith("Test scores, percent")
@@ -616,7 +580,7 @@ def test_the_only_corpus_stands_in_every_title(tmp_path):
             more = {"examples": {"train": size}, "parameters": {"trainable": 1, "frozen": 2}}
             about = {"task_title": "text classes", "data_name": "agnews", "elmo_mix": mix}
             right = np.arange(10) < 5 + seed
-            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, more=more, **about)
+            scored_run(tmp_path / f"{mix}{seed}", right.mean(), seed, right, more=more, **about)
     runs = collect([tmp_path])
     found = report(runs, None, ["elmo.mix"], baseline=("top",))
     grid = tables(found)["differences"]
@@ -637,7 +601,7 @@ def test_what_else_differs_between_the_columns_is_said(tmp_path):
     """But not what belongs to an encoder, or to having none."""
     for name, size in (("none", 50), ("mini", 50), ("books", 500)):
         mix = "none" if name == "none" else "all"
-        result(tmp_path / name, 0.5, encoder_name=name, elmo_mix=mix, task_size=size)
+        scored_run(tmp_path / name, 0.5, encoder_name=name, elmo_mix=mix, task_size=size)
     runs = collect([tmp_path])
     unlike = "the sides differ in task.size, too"
     for baseline in (("none",), None):
@@ -655,7 +619,7 @@ def test_files_follow_from_what_a_column_names(tmp_path, settings):
     group, _, name = settings[0].partition("_")
     for value in (1, 2):
         more = {"inputs": {f"{group}.train": f"{value}" * 64}}
-        result(tmp_path / f"{value}", 0.5, more=more, **dict.fromkeys(settings, value))
+        scored_run(tmp_path / f"{value}", 0.5, more=more, **dict.fromkeys(settings, value))
     notes = report(collect([tmp_path]), ["task"], [f"{group}.{name}"], baseline=(1,)).notes
     assert not [note for note in notes if note.startswith("the sides")]
 
@@ -665,7 +629,7 @@ def test_runs_on_other_files_are_not_compared(tmp_path):
     for name, digest in (("none", "a"), ("mini", "b")):
         more = {"inputs": {"data.train": digest * 64}}
         mix = "none" if name == "none" else "all"
-        result(tmp_path / name, 0.5, encoder_name=name, elmo_mix=mix, more=more)
+        scored_run(tmp_path / name, 0.5, encoder_name=name, elmo_mix=mix, more=more)
     with pytest.raises(ValueError, match=r"runs on other data cannot be compared"):
         report(collect([tmp_path]), ["task"], ["encoder"], baseline=("none",))
 
@@ -673,7 +637,7 @@ def test_runs_on_other_files_are_not_compared(tmp_path):
 def test_two_metrics_are_not_compared(tmp_path):
     """A difference between F1 and recall is none of the models'."""
     for number, monitor in enumerate(("f1", "recall")):
-        result(tmp_path / monitor, 0.5, task_monitor=monitor, seed=number)
+        scored_run(tmp_path / monitor, 0.5, task_monitor=monitor, seed=number)
     runs, columns = collect([tmp_path]), ["task.monitor"]
     with pytest.raises(ValueError, match=r"by f1 and recall; give one .* metric=f1"):
         report(runs, ["task"], columns, baseline=("f1",))
@@ -683,10 +647,10 @@ def test_two_metrics_are_not_compared(tmp_path):
 
 def test_nothing_is_bold_where_all_are_equal(tmp_path):
     """Nor beside another task; the baseline counts wherever its row is."""
-    result(tmp_path / "none", 0.0, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
+    scored_run(tmp_path / "none", 0.0, encoder_name="none", elmo_mix="none", elmo_l2=0.1)
     for l2, f1 in ((0.0, 0.0), (0.1, 0.2)):
-        result(tmp_path / f"{l2}", f1, elmo_l2=l2)
-    result(tmp_path / "srl", 0.9, task_name="srl", elmo_l2=0.1)
+        scored_run(tmp_path / f"{l2}", f1, elmo_l2=l2)
+    scored_run(tmp_path / "srl", 0.9, task_name="srl", elmo_l2=0.1)
     runs = collect([tmp_path])
     found = report(where(runs, {"task": "ner"}), ["elmo.l2"], ["encoder"], baseline=("none",))
     assert [cell.row[0] for cell in filter(found.is_best, found.cells)] == [0.1]
@@ -697,10 +661,10 @@ def test_nothing_is_bold_where_all_are_equal(tmp_path):
 
 def test_runs_without_counts_or_on_other_examples_have_no_test(tmp_path):
     right = np.arange(10) < 5
-    result(tmp_path / "base", 0.5, 1, right, elmo_mix="none")
-    result(tmp_path / "old", 0.6, elmo_mix="all")
-    result(tmp_path / "else", 0.5, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
-    result(tmp_path / "gold", 0.25, 1, np.ones(10), elmo_mix=0)
+    scored_run(tmp_path / "base", 0.5, 1, right, elmo_mix="none")
+    scored_run(tmp_path / "old", 0.6, elmo_mix="all")
+    scored_run(tmp_path / "else", 0.5, 1, right, sentences=np.arange(10) + 1, elmo_mix="top")
+    scored_run(tmp_path / "gold", 0.25, 1, np.ones(10), elmo_mix=0)
     path = tmp_path / "gold" / "counts" / "test.npz"
     counts = dict(np.load(path))
     counts["f1"][..., [1, 3]] = 4  # chunks to find
@@ -726,7 +690,7 @@ def test_documents_are_the_units(tmp_path):
 
     def of(mix, groups, sentences=None, way=1, **settings):
         right = rights[mix]
-        result(tmp_path / mix, right.mean(), 1, right[::way], sentences, groups, **settings)
+        scored_run(tmp_path / mix, right.mean(), 1, right[::way], sentences, groups, **settings)
 
     of("none", documents, elmo_mix="none")
     of("all", documents, np.arange(60)[::-1], -1, elmo_mix="all")
@@ -751,7 +715,7 @@ def test_documents_are_the_units(tmp_path):
 def test_a_figure_is_that_of_its_counts(tmp_path):
     """Whatever is shown is what is tested: a result.json of other runs is an error."""
     for mix in ("none", "all"):
-        result(tmp_path / mix, 0.5, 1, np.arange(10) < 5, elmo_mix=mix)
+        scored_run(tmp_path / mix, 0.5, 1, np.arange(10) < 5, elmo_mix=mix)
     change(tmp_path / "all", lambda content: content["metrics"].update({"test/f1": 0.35}))
     with pytest.raises(
         ValueError, match=r"all/result.json: test/f1 is 35.0000, but counts/test.npz gives 50.0000"
@@ -799,7 +763,7 @@ def test_without_variance_there_is_no_test(tmp_path):
     for mix in ("none", "top", "all"):
         for seed in SEEDS:
             right = rng.random(200) < 0.8 if mix == "all" else same
-            result(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
+            scored_run(tmp_path / f"{mix}{seed}", right.mean(), seed, right, elmo_mix=mix)
     found = report(collect([tmp_path]), None, ["elmo.mix"], baseline=("none",))
     top, both = (by_column(found)[mix].comparison for mix in ("top", "all"))
     assert top[:4] == (0.0, 0.0, None, None)
@@ -852,7 +816,7 @@ NO_RESULTS = [
 
 def test_a_latex_row_is_no_starred_line_break(tmp_path):
     for name in "*x":
-        result(tmp_path / f"run{name}", 0.5, data_name=name)
+        scored_run(tmp_path / f"run{name}", 0.5, data_name=name)
     assert "\n{}* &" in latex([report(collect([tmp_path]), ["data"], ["encoder"])])
 
 

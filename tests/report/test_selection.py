@@ -5,8 +5,7 @@ import pytest
 from elmo_bench.report import tables
 from elmo_bench.report.selection import select
 from elmo_bench.runs import collect
-
-from .made import write_run
+from tests.runs.made_runs import write_run
 
 # dev and test figure of each setting
 FIGURES = {"none": (0.5, 0.5), "top": (0.6, 0.9), "all": (0.7, 0.6), 0: (0.4, 0.95)}

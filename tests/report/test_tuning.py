@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from elmo_bench import compare
+from elmo_bench.jobs.archive import archive
 from elmo_bench.report.grids import tables
 from elmo_bench.report.methods import methods
 from elmo_bench.report.page import as_page
@@ -23,10 +25,8 @@ from elmo_bench.report.tuning_curve import (
     verdict,
 )
 from elmo_bench.report.write import markdown
-from tests.runs.test_archive import kept
-
-from .made import a_run, write_failed, write_run
-from .test_figures import panels
+from tests.report.panels import panels
+from tests.runs.made_runs import a_run, write_failed, write_run
 
 SIMULATIONS = 4000
 SPACE = {
@@ -209,7 +209,8 @@ def test_the_draws_of_a_sweep(tmp_path):
     assert "best on dev of 4 random draws, each trained with one seed (8 draws in all" in text
     assert "elmo.dropout from interval(0.0, 0.6)" in text
     output = tmp_path / "kept.tar.xz"
-    kept(tmp_path / "runs", output, tmp_path / "c")
+    paths = {"runs": f"{tmp_path}/runs", "output": str(output), "cache_dir": f"{tmp_path}/c"}
+    archive(OmegaConf.create(paths))
     assert tables(compared(output))["tuning"] == grid
 
 

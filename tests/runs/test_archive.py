@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from elmo_bench.jobs.archive import archive as write
 from elmo_bench.runs import collect, failures, read_counts, run_folders, unpacked
-from tests.report.made import change, write_failed, write_run
+from tests.runs.made_runs import change, write_failed, write_run
 from tests.tools.hostile.damages import ANY
 
 SENTENCES = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)

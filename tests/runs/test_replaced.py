@@ -20,8 +20,8 @@ from elmo_bench.jobs.train import train
 from elmo_bench.runs import begin, collect, failures, finished, run_folders, write_result
 from elmo_bench.training.in_parts import InParts
 from tests.conftest import COSTS, composed
-from tests.jobs.small import SMALL
-from tests.jobs.test_resume import train_and_kill, until
+from tests.jobs.killed import kill_at, train_and_kill
+from tests.jobs.small_settings import SMALL
 
 KILLED = 9
 
@@ -168,8 +168,8 @@ def content(folder):
 @pytest.fixture
 def small(new_run, tmp_path):
     """The config of a short run in one folder, and that of job=evaluate in another."""
-    ner = [*SMALL["ner"], "encoder=none", "fit.max_epochs=1", f"run_dir={tmp_path}/run"]
-    return partial(new_run, *ner)
+    ner = [*SMALL["ner"], "encoder=none", "data.size=3", "fit.max_epochs=1"]
+    return partial(new_run, *ner, f"run_dir={tmp_path}/run")
 
 
 def test_a_command_that_fails_on_its_data(small, tmp_path):
@@ -197,7 +197,7 @@ def test_a_training_that_is_killed(small, tmp_path, caplog):
     metrics = train(small("seed=1"))
     weights = (tmp_path / "run" / "best.ckpt").read_bytes()
     new = small("seed=2", *settings)
-    train_and_kill(new, InParts, "training_step", until(2))
+    train_and_kill(new, InParts, "training_step", kill_at(2))
     assert f"it is in {tmp_path}/run/replaced until the new one has finished" in caplog.text
     (run,) = collect([tmp_path])
     assert (run.seed, run.metrics, run.folder.name) == (1, metrics, "replaced")

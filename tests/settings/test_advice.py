@@ -17,20 +17,8 @@ from elmo_bench.callback import ending
 from elmo_bench.settings.advice import MENDABLE, before, help_of_job, message, no_cache
 from elmo_bench.settings.check import faults
 from elmo_bench.settings.hydra_private import OF_VERSION
+from tests.commands import ROOT, run, said
 from tests.conftest import CONF
-from tests.test_run import ROOT, run
-
-
-def said(arguments: list[str]) -> str:
-    """What a command ends with; empty if its settings are right."""
-    if wrong := before(arguments):
-        return "\n".join(wrong)
-    with initialize_config_dir(str(ROOT / "conf"), **OF_VERSION):
-        try:
-            config = compose("config", arguments, return_hydra_config=True)
-        except MENDABLE as error:  # any other would be a traceback
-            return message(error, arguments)
-    return "\n".join(faults(config))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +184,7 @@ def test_help_of_jobs_with_settings_of_others():
     assert help_of_job("reprot").endswith("score or train; did you mean job=report?")
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody writes to")
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc, in which nobody writes")
 @pytest.mark.parametrize(
     ("command", "said"),
     [

@@ -12,8 +12,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from elmo_bench.runs import leaves
+from tests.commands import said
 from tests.conftest import CONF, composed
-from tests.settings.test_advice import said
 
 CASES = int(os.environ.get("COMMAND_LINES", "60"))
 # What each job needs, which Hydra cannot know.

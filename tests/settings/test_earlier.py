@@ -7,10 +7,10 @@ import pytest
 from elmo_bench.jobs.train import train
 from elmo_bench.settings.earlier import earlier_run, finished_figures
 from elmo_bench.training.in_parts import InParts
+from tests.commands import run
 from tests.conftest import composed
-from tests.jobs.small import SMALL
-from tests.jobs.test_resume import train_and_kill, until
-from tests.test_run import run
+from tests.jobs.killed import kill_at, train_and_kill
+from tests.jobs.small_settings import SMALL
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_the_same_command_goes_on_in_the_same_folder(tmp_path):
     command = [*settings, f"outputs_dir={tmp_path}/outputs", "resume=true"]
     folder = tmp_path / "outputs" / "day" / "time"
     killed = composed(*command, f"run_dir={folder}")
-    train_and_kill(killed, InParts, "training_step", until(1))
+    train_and_kill(killed, InParts, "training_step", kill_at(1))
     assert not (folder / "result.json").exists()
     done = run(*command)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,8 @@
 """`job=train --help`: the settings of the options that the command chooses."""
 
+import re
+
+from elmo_bench import CONF
 from elmo_bench.settings.help import of_options
 
 
@@ -15,7 +18,10 @@ def test_settings_of_the_chosen_options():
     assert "_target_" not in str(lines)
     (pooling,) = (line for line in lines if line.startswith("encoder.pooling="))
     assert pooling.startswith("encoder.pooling=null ")
-    assert "# Vector of a word from those of its subwords" in pooling
+    comment = re.search(
+        "^pooling: .*# (.{20})", (CONF / "encoder/transformer.yaml").read_text(), re.M
+    )
+    assert f"# {comment[1]}" in pooling
 
 
 def test_options_of_a_sweep_have_a_section_each():

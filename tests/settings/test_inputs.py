@@ -160,11 +160,11 @@ def test_real_english_has_a_bilm_of_real_english(data, bilm):
     assert composed(f"data={data}", "sweep=table1").encoder.name == "original"
 
 
-def test_a_model_s_files_are_inputs(paths, bert):
+def test_a_model_s_files_are_inputs(paths, random_bert):
     """Other weights in the same folder are another run."""
-    cfg = composed(*paths, "encoder=transformer", f"encoder.model={bert}")
+    cfg = composed(*paths, "encoder=transformer", f"encoder.model={random_bert}")
     assert {"encoder.model.safetensors", "encoder.config.json"} <= inputs.files(cfg).keys()
-    baseline = composed(*paths, "encoder=none", f"encoder.model={bert}")
+    baseline = composed(*paths, "encoder=none", f"encoder.model={random_bert}")
     assert inputs.files(baseline).keys() == inputs.files(composed(*paths, "encoder=none")).keys()
 
 

@@ -6,8 +6,8 @@ from elmo_bench import callback
 from elmo_bench.settings import check, types
 from elmo_bench.settings.check import applied_options, expand_home, faults
 from tests import conftest
+from tests.commands import run
 from tests.conftest import OF_RESULTS
-from tests.test_run import run
 
 
 def composed(*overrides):

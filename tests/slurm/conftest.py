@@ -50,11 +50,11 @@ def cluster(tmp_path_factory):
     path = os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/sbin"))
     programs = {name: shutil.which(name, path=path) for name in PROGRAMS}
     if missing := [name for name, found in programs.items() if found is None]:
-        pytest.skip(f"there is no SLURM on this machine: no {', '.join(missing)}")
+        pytest.skip(f"needs SLURM: no {', '.join(missing)}")
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
-        pytest.skip(f"SLURM wants a user with a name, and {os.getuid()} has none")
+        pytest.skip(f"needs SLURM and a user with a name, and {os.getuid()} has none")
     folder = tmp_path_factory.mktemp("slurm")
     ports = dict(zip(("controller", "n1", "n2"), free_ports(3), strict=True))
     config, key = folder / "slurm.conf", folder / "munge.key"

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from elmo_bench.jobs.train import train
+from tests.commands import ROOT, SMALLEST, run
 from tests.conftest import composed
-from tests.test_run import ROOT, SMALL, run
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one cluster
 DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
@@ -17,7 +17,7 @@ DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 @pytest.fixture
 def settings(tmp_path):
     """Small models for one epoch."""
-    return [*SMALL, "fit.max_epochs=1", f"cache_dir={tmp_path}"]
+    return [*SMALLEST, "fit.max_epochs=1", f"cache_dir={tmp_path}"]
 
 
 def srun(cluster, options, *arguments):

@@ -24,7 +24,7 @@ from elmo_bench.sweeps.launcher import ProcessLauncher
 from elmo_bench.sweeps.outcome import parted
 from elmo_bench.terminal.signals import Stopped
 from tests.conftest import CONF, composed
-from tests.report.made import write_run
+from tests.runs.made_runs import write_run
 
 SWEEPS = sorted(path.stem for path in (CONF / "sweep").glob("*.yaml"))
 CONFIG = "{{'task': {{'name': 'ner', 'monitor': 'f1'}}}}"

@@ -10,21 +10,21 @@ import pytest
 from elmo_bench.encoders.bilm import save
 from elmo_bench.settings import check
 from elmo_bench.settings.check import not_installed
+from tests.commands import SMALLEST, run, run_here
 from tests.conftest import composed
-from tests.tasks.small import bilm
-from tests.test_run import SMALL, run
+from tests.encoders.random_bilm import random_bilm
 
-TINY = ["data.size=2", *SMALL[2:], "trainer=cpu", "fit.max_epochs=1"]
+TINY = ["data.size=2", *SMALLEST[2:], "trainer=cpu", "fit.max_epochs=1"]
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory, bert):
+def given(tmp_path_factory, random_bert):
     """The setting that each encoder of a user needs."""
     folder = tmp_path_factory.mktemp("encoders")
-    save(bilm(), folder / "bilm" / "weights.safetensors")
+    save(random_bilm(), folder / "bilm" / "weights.safetensors")
     (folder / "vectors.txt").write_text("the 1 0\nin 0 1\n")
     return {
-        "transformer": f"encoder.model={bert}",
+        "transformer": f"encoder.model={random_bert}",
         "files": f"encoder.dir={folder}/bilm",
         "static": f"encoder.vectors={folder}/vectors.txt",
     }
@@ -33,7 +33,7 @@ def given(tmp_path_factory, bert):
 @pytest.mark.parametrize("encoder", ["transformer", "files", "static"])
 def test_the_baseline_and_an_encoder_are_one_sweep(given, tmp_path, encoder):
     command = ["task=ner", f"encoder=none,{encoder}", given[encoder], "seed=1,2"]
-    done = run("-m", *command, *TINY, f"cache_dir={tmp_path}", "--dry-run")
+    done = run_here("-m", *command, *TINY, f"cache_dir={tmp_path}", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "4 runs: the settings are valid" in done.stdout
     assert "is not given" not in done.stdout
@@ -70,7 +70,7 @@ def test_sides_take_turns_and_keep_their_numbers(given, tmp_path):
 )  # fmt: skip
 def test_what_a_sweep_is_told(given, tmp_path, command, said):
     words = command.format(dir=given["files"], vectors=given["static"]).split()
-    done = run("-m", *words, *TINY, f"cache_dir={tmp_path}", "--dry-run")
+    done = run_here("-m", *words, *TINY, f"cache_dir={tmp_path}", "--dry-run")
     assert said in done.stdout + done.stderr
     assert ("not given" in said) == (done.returncode == 0)
 
@@ -88,7 +88,7 @@ def test_what_a_sweep_is_told(given, tmp_path, command, said):
 def test_what_is_missing_is_said_before_the_first_run(tmp_path, command, said):
     where = [f"cache_dir={tmp_path}/cache", f"hydra.sweep.dir={tmp_path}/out"]
     tiny = TINY[1:] if "data=files" in command else TINY
-    done = run("-m", *command.split(), *tiny, *where)
+    done = run_here("-m", *command.split(), *tiny, *where)
     assert done.returncode == 1
     assert said in done.stderr
     assert not [*(tmp_path / "out").glob("*/.hydra")]

@@ -13,8 +13,8 @@ from elmo_bench import CONF
 from elmo_bench.runs import drawn_space
 from elmo_bench.settings.check import faults
 from elmo_bench.sweeps.tuner import Side, value
+from tests.commands import SMALLEST, forked, kill_sweep, run, run_here
 from tests.conftest import OF_RESULTS, composed
-from tests.test_run import SMALL, forked, kill_sweep, run
 
 TASKS = sorted(path.stem for path in CONF.glob("task/*.yaml"))
 
@@ -72,9 +72,9 @@ def test_draws():
 
 def test_a_fixed_key_is_not_drawn():
     """However it is set."""
-    done = run("sweep=tune", "--dry-run", "budget=1", "++fit.batch_size=64", "elmo.l2=0")
+    done = run_here("sweep=tune", "--dry-run", "budget=1", "++fit.batch_size=64", "elmo.l2=0.5")
     assert done.returncode == 0, done.stderr
-    assert " ++fit.batch_size=64 elmo.l2=0 " in done.stdout
+    assert " ++fit.batch_size=64 elmo.l2=0.5 " in done.stdout
     assert " fit.batch_size=" not in done.stdout
     assert done.stdout.count(" elmo.l2=") == 1
     assert "1 run: the settings are valid; nothing was run." in done.stdout
@@ -101,20 +101,21 @@ def test_what_is_no_space(text):
     ],
 )  # fmt: skip
 def test_wrong_commands(argument, said):
-    done = run("sweep=tune", "--dry-run", *argument.split())
+    done = run_here("sweep=tune", "--dry-run", *argument.split())
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(
-    not [*Path("/proc/self/task").glob("*/children")], reason="asks /proc for the sweep's processes"
+    not [*Path("/proc/self/task").glob("*/children")],
+    reason="needs /proc, which lists a process's children",
 )
 def test_tuning(tmp_path):
     """Both sides get the same draws, which are not tested; one that fails is passed over; the best
     on dev is trained with fresh seeds and tested. Killed and given again, it goes on.
     """
-    command = ["sweep=tune", *SMALL[1:], "encoder=none,mini", "fit.max_epochs=1", "budget=3"]
+    command = ["sweep=tune", *SMALLEST[1:], "encoder=none,mini", "fit.max_epochs=1", "budget=3"]
     command += ["task.optimizer.lr=choice(1e30,0.01)", "seeds=2", "resume=true"]
     command += [f"outputs_dir={tmp_path}", f"cache_dir={tmp_path}"]
     killed = forked(*command, f"hydra.sweep.dir={tmp_path}/killed")

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.fixture
-def save(tmp_path):
+def text_file(tmp_path):
     """A function of a text: the path of a file with it."""
 
     def save(text):

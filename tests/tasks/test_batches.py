@@ -11,8 +11,8 @@ from elmo_bench import build
 from elmo_bench.build.task_format import reader, task_format
 from elmo_bench.sample import files as sample
 from tests.conftest import composed
-from tests.jobs.small import SMALL
-from tests.tasks.small import built, learnt
+from tests.jobs.small_settings import SMALL
+from tests.tasks.small_models import built, learnt
 
 
 def answers(output, place):

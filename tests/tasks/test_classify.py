@@ -36,7 +36,7 @@ from tasks.classify.esim import Esim
 from tasks.classify.examples import Example
 from tasks.classify.pooled import Pooled
 from tests.conftest import composed
-from tests.tasks.small import built, learnt
+from tests.tasks.small_models import built, learnt
 
 ROWS = [("good", 'A "nice" shop.', "It is open."), ("bad", "A dull lamp.", "It is dark.")]
 PAIR = {"text2": "text2"}

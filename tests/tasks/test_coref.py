@@ -20,8 +20,9 @@ from tasks.coref.data import GENRES, collate, parse, read, read_predictions, ren
 from tasks.coref.metric import CorefScores, b3, ceafe, mentions, muc
 from tasks.coref.model import Ranking, SpanRanker, candidates, prune
 from tests.conftest import composed
-from tests.tasks.small import bilm, learnt
-from tests.tasks.test_scores import clusterings
+from tests.encoders.random_bilm import random_bilm
+from tests.tasks.clusterings import clusterings
+from tests.tasks.small_models import learnt
 
 
 def conll(*sentences, name="nw/owls", part=0):
@@ -269,11 +270,11 @@ def test_counts(key, response, expected):
     torch.testing.assert_close(counts[:3], torch.tensor(expected, dtype=torch.double))
 
 
-def test_official_scorer(fixtures):
+def test_official_scorer(shared_fixtures):
     """Numerators and denominators of the Perl scorer; it prints percentages cut off after two
     places.
     """
-    cases = json.loads((fixtures / "derived" / "coref_scores.json").read_text())["cases"]
+    cases = json.loads((shared_fixtures / "derived" / "coref_scores.json").read_text())["cases"]
     assert len(cases) == 25
     for case in cases:
         metric = CorefScores()
@@ -344,7 +345,7 @@ def build(at=("input", "output"), vocab=VOCAB, word_dim=6, rnn_size=5, **changes
     embed = WordsChars(
         vocab=vocab, vectors={}, word_dim=word_dim, char_dim=3, num_filters=4, width=3
     )
-    layers = bilm(filters=((1, 3),)) if at else None
+    layers = random_bilm(filters=((1, 3),)) if at else None
     backbone = partial(
         Backbone, embed, Elmo(layers, at=at, dropout=0.0), partial(BiLstm, hidden_size=rnn_size)
     )

@@ -55,8 +55,8 @@ def beginning(path, count, folder):
 
 
 @pytest.mark.parametrize(("task", "name"), FILES, ids=[name for _, name in FILES])
-def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
-    gold, predicted = corpora / name, tmp_path / "predicted"
+def test_gold_against_gold(shared_data, tmp_path, monkeypatch, task, name):
+    gold, predicted = shared_data / name, tmp_path / "predicted"
     if name in PART:
         gold = beginning(gold, PART[name], tmp_path)
     cfg = composed("job=score", f"task={task}", f"gold={gold}", f"predicted={predicted}")
@@ -80,18 +80,21 @@ def test_gold_against_gold(corpora, tmp_path, monkeypatch, task, name):
     ("split", "sentences", "entities"),
     [("train", 3394, 1975), ("dev", 1009, 836), ("test", 1287, 1079)],
 )
-def test_two_and_four_columns_are_the_same_corpus(corpora, split, sentences, entities):
+def test_two_and_four_columns_are_the_same_corpus(shared_data, split, sentences, entities):
     """WNUT-17 as its authors give it (IOB2) and in the columns of CoNLL-2003 (IOB1)."""
     official, columns = (
-        [(one.words, one.entities) for one in ner.read(corpora / "ner" / f"wnut17.{split}.{end}")]
+        [
+            (one.words, one.entities)
+            for one in ner.read(shared_data / "ner" / f"wnut17.{split}.{end}")
+        ]
         for end in ("official.conll", "txt")
     )
     assert official == columns
     assert (len(official), sum(len(spans) for _, spans in official)) == (sentences, entities)
 
 
-def test_comments_of_multiconer_are_no_words(corpora):
-    examples = list(ner.read(corpora / "ner" / "multiconer2.en-dev.conll"))
+def test_comments_of_multiconer_are_no_words(shared_data):
+    examples = list(ner.read(shared_data / "ner" / "multiconer2.en-dev.conll"))
     counts = len(examples), sum(len(each.words) for each in examples)
     assert counts == (871, 13_323)
     assert sum(len(each.entities) for each in examples) == 1296
@@ -105,9 +108,9 @@ def test_comments_of_multiconer_are_no_words(corpora):
         ("Vietnamese-VTB/vi_vtb-ud-test.conllu.gz", (800, 11_692, 0, 0, 1)),
     ],
 )
-def test_counts_of_treebanks(corpora, name, counts):
+def test_counts_of_treebanks(shared_data, name, counts):
     """Sentences, words, multiword tokens, empty nodes, documents."""
-    examples = list(parse.read(corpora / "ud" / name))
+    examples = list(parse.read(shared_data / "ud" / name))
     ids = [line.split("\t")[0] for one in examples for line in one.lines if line[0] != "#"]
     others = (sum(mark in number for number in ids) for mark in "-.")
     words = sum(len(example.words) for example in examples)
@@ -115,13 +118,13 @@ def test_counts_of_treebanks(corpora, name, counts):
     assert (len(examples), words, *others, documents) == counts
 
 
-def test_counts_of_ewt_and_ontogum(corpora):
+def test_counts_of_ewt_and_ontogum(shared_data):
     """The figures of the corpora's READMEs."""
-    examples = list(srl.read(corpora / "srl" / "ewt.test.gold_conll.gz"))
+    examples = list(srl.read(shared_data / "srl" / "ewt.test.gold_conll.gz"))
     assert sum(bool(example.predicate) for example in examples) == 4799
     assert len({example.source for example in examples}) == 2059
     assert sum(role != "V" for each in examples for role, _ in arguments(each.gold)) == 9258
-    documents = list(coref.read(corpora / "coref" / "ontogum.dev.gold_conll.gz"))
+    documents = list(coref.read(shared_data / "coref" / "ontogum.dev.gold_conll.gz"))
     mentions = [len(cluster) for document in documents for cluster in document.gold]
     assert (len(documents), len(mentions), sum(mentions)) == (12, 296, 1233)
     assert sum(len(document.sentences) for document in documents) == 438
@@ -145,10 +148,10 @@ GLUE = {  # split, labels (for scores their mean) and how many examples each has
 
 
 @pytest.mark.parametrize("name", GLUE)
-def test_counts_of_glue_and_trec(corpora, name, monkeypatch):
+def test_counts_of_glue_and_trec(shared_data, name, monkeypatch):
     """As published."""
     monkeypatch.setattr("tasks.classify.data.tokenize", str.split)  # takes most of the time
-    cfg = composed("task=classify", f"data={name}", f"data_dir={corpora}")
+    cfg = composed("task=classify", f"data={name}", f"data_dir={shared_data}")
     split, labels, counts = GLUE[name]
     file = inputs.corpus(cfg, [split])[split]
     gold = [example.gold for example in reader(cfg, split)(file)]
@@ -158,21 +161,21 @@ def test_counts_of_glue_and_trec(corpora, name, monkeypatch):
         assert Counter(gold) == dict(zip(labels, counts, strict=True))
 
 
-def test_counts_of_snli_sst_and_squad(corpora):
+def test_counts_of_snli_sst_and_squad(shared_data):
     labels, words = Counter(), 0
-    for example in snli.read(corpora / "snli" / "snli_1.0_dev.jsonl.gz"):
+    for example in snli.read(shared_data / "snli" / "snli_1.0_dev.jsonl.gz"):
         labels[example.gold] += 1
         words += sum(map(len, example.sentences))
     assert labels == {"entailment": 3329, "neutral": 3235, "contradiction": 3278}
     assert words > 211_101  # its words between white space: punctuation comes on top
-    dev = corpora / "sst" / "dev.txt"
+    dev = shared_data / "sst" / "dev.txt"
     labels = Counter(example.gold for example in sst.read(dev))
     assert labels == {"0": 139, "1": 289, "2": 229, "3": 279, "4": 165}
     assert sum(len(example.texts[0]) for example in sst.read(dev)) == 21274
     assert sum(1 for _ in sst.read(dev, min_tokens=1)) == 41447
     assert sum(1 for _ in sst.read(dev, classes=2)) == 872
     on_borders = []
-    for one in itertools.islice(squad.read(corpora / "squad" / "dev-v1.1.json.gz"), 1500):
+    for one in itertools.islice(squad.read(shared_data / "squad" / "dev-v1.1.json.gz"), 1500):
         text, offsets = one.paragraph.text, one.paragraph.offsets
         for (first, last), answer in zip(one.spans, one.gold, strict=True):
             whole = text[offsets[first][0] : offsets[last][1]]
@@ -182,10 +185,10 @@ def test_counts_of_snli_sst_and_squad(corpora):
 
 
 @pytest.mark.slow
-def test_the_test_set_of_ontonotes_is_read(corpora, tmp_path):
+def test_the_test_set_of_ontonotes_is_read(shared_data, tmp_path):
     """The columns of release v12, without its words: examples and propositions of SRL."""
     path = tmp_path / "test.gold_conll"
-    packed = corpora / "ontonotes" / "conll-2012-test.gold_conll.xz"
+    packed = shared_data / "ontonotes" / "conll-2012-test.gold_conll.xz"
     with lzma.open(packed) as archive, path.open("wb") as file:
         shutil.copyfileobj(archive, file)
     counts = Counter(bool(example.predicate) for example in srl.read(path))

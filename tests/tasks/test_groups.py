@@ -6,7 +6,7 @@ import pytest
 
 from elmo_bench.text import read_conllu
 from elmo_bench.training.outputs import clusters
-from tests.tasks.small import TREES, module
+from tests.tasks.small_files import TREES, format_module
 
 BEGIN, END = "#begin document ({}); part 00{}\n", "#end document\n"
 SPOKEN = "{} {} 0 Hi UH * - - - - * -\n\n"
@@ -58,7 +58,7 @@ HEAD, SENTENCE = "-DOCSTART- -X- O O\n\n", "Ann NNP O I-PER\n\n"
 def test_the_clusters_of_a_file(tmp_path, task, text, numbers, unit):
     path = tmp_path / "some.txt"
     path.write_text(text)
-    assert clusters(list(module(task).read(path))) == (numbers, unit)
+    assert clusters(list(format_module(task).read(path))) == (numbers, unit)
 
 
 def test_documents_of_conllu(tmp_path):

@@ -7,7 +7,7 @@ from torch import nn
 from elmo_bench.build.task_format import reader
 from elmo_bench.nn import Identity
 from tests.conftest import composed
-from tests.tasks.small import built
+from tests.tasks.small_models import built
 
 # a sentence of two words, and one of one
 TEXTS = {"ner": "Ann I-PER\n\nAnn I-PER\nruns O\n", "sst5": "(3 Bravo)\n(1 (2 No) (2 Bravo))\n"}

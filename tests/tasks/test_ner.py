@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tasks.ner.data import read
-from tests.tasks.small import FILES
+from tests.tasks.small_files import FILES
 
 
 def entities(folder, text, **settings):

@@ -8,7 +8,7 @@ import torch
 from elmo_bench import build
 from elmo_bench.build.task_format import reader, task_format
 from tests.conftest import composed
-from tests.tasks.small import built
+from tests.tasks.small_models import built
 
 ROW = "nw/x 0 0 Run VB * run 01 - - *"
 ONE_WORD = {

@@ -11,7 +11,8 @@ from elmo_bench.build.task_format import task_format
 from tasks.treebank import parse, pos
 from tasks.treebank.parse import Biaffine, best_tree, is_tree
 from tests.conftest import OF_RESULTS, composed
-from tests.tasks.small import TREES, built
+from tests.tasks.small_files import TREES
+from tests.tasks.small_models import built
 
 
 def reaches_the_root(heads):

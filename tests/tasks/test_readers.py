@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from tasks.squad.data import Answer
-from tests.tasks.small import FILES, module
+from tests.tasks.small_files import FILES, format_module
 
 
 def changed(text, old, new):
@@ -20,7 +20,7 @@ def test_packed_with_a_mark_and_with_other_ends_of_lines(tmp_path, task):
     whole.write_text(FILES[task])
     text = "\ufeff" + FILES[task].replace("\n", "\r\n")
     other.write_bytes(gzip.compress(text.encode()))
-    ours, theirs = ([*module(task).read(path)] for path in (whole, other))
+    ours, theirs = ([*format_module(task).read(path)] for path in (whole, other))
     assert [(one.sentences, one.gold) for one in ours] == [
         (two.sentences, two.gold) for two in theirs
     ]
@@ -122,7 +122,7 @@ def test_wrong_gold_files(tmp_path, task, old, new, where, message):
     path = tmp_path / "gold"
     path.write_text(changed(FILES[task], old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=f"^{path}{where}: .*{message}"):
-        list(module(task).read(path))
+        list(format_module(task).read(path))
 
 
 # Predictions, written by the task as its gold
@@ -133,10 +133,10 @@ def written(tmp_path):
     def written(task):
         """The examples of a task's file, and the file of their gold answers."""
         (tmp_path / "gold").write_text(FILES[task])
-        examples, path = list(module(task).read(tmp_path / "gold")), tmp_path / "predicted"
+        examples, path = list(format_module(task).read(tmp_path / "gold")), tmp_path / "predicted"
         answers = [Answer(one.gold[0]) if task == "squad" else one.gold for one in examples]
-        module(task).write(examples, answers, path)
-        assert module(task).read_predictions(path, examples) == answers
+        format_module(task).write(examples, answers, path)
+        assert format_module(task).read_predictions(path, examples) == answers
         return examples, path
 
     return written
@@ -181,16 +181,16 @@ def test_predictions_that_do_not_fit(written, task, old, new, where, message):
     examples, path = written(task)
     path.write_text(changed(path.read_text(), old, new))
     with pytest.raises(ValueError, match=f"^{path}{where}: .*{message}"):
-        module(task).read_predictions(path, examples)
+        format_module(task).read_predictions(path, examples)
 
 
 def test_predictions_of_more_examples(written):
     examples, path = written("coref")
     with pytest.raises(ValueError, match=f"^{path}: 2 predictions, but the gold file has 1 ex"):
-        module("coref").read_predictions(path, examples[:1])
+        format_module("coref").read_predictions(path, examples[:1])
     said = r"are \('nw/owls', 0, \[3, 1\]\), but .*:9 has \('nw/owls', 1, \[1\]\)"
     with pytest.raises(ValueError, match=f"^{path}:2: .*{said}"):
-        module("coref").read_predictions(path, examples[::-1])
+        format_module("coref").read_predictions(path, examples[::-1])
 
 
 # Records without labels
@@ -227,4 +227,4 @@ RECORDS = [
 @pytest.mark.parametrize(("task", "record", "message"), RECORDS)
 def test_wrong_records(task, record, message):
     with pytest.raises(ValueError, match=rf"^in\.jsonl:9: .*{message}"):
-        module(task).parse(record, "in.jsonl:9")
+        format_module(task).parse(record, "in.jsonl:9")

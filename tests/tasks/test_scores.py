@@ -18,6 +18,7 @@ from tasks.squad.data import Answer
 from tasks.squad.metric import AnswerScores, normalise
 from tasks.srl.metric import ArgumentF1
 from tasks.treebank.sentences import WordScores
+from tests.tasks.clusterings import clusterings
 
 one_of = st.sampled_from
 
@@ -66,20 +67,6 @@ def any_tags(draw, gold):
     labels = [*{tag[2:] for tag in gold} - {""}, "NEW"]
     tags = ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")]
     return draw(st.lists(one_of(tags), min_size=len(gold), max_size=len(gold)))
-
-
-places = st.tuples(st.integers(0, 5), st.integers(0, 2)).map(
-    lambda pair: (pair[0], pair[0] + pair[1])
-)
-
-
-@st.composite
-def clusterings(draw, smallest=1):
-    """Clusters without common mentions."""
-    found: dict[int, list] = {}
-    for mention in draw(st.lists(places, unique=True, min_size=smallest, max_size=9)):
-        found.setdefault(draw(st.integers(0, 4)), []).append(mention)
-    return list(found.values())
 
 
 words = st.lists(one_of(["the", "old", "mill", "1893", "U.S."]), min_size=1, max_size=4).map(

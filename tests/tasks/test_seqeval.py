@@ -75,8 +75,8 @@ def test_files(tmp_path):
     assert scores[1] == [1, 1, pytest.approx(0.8)]
 
 
-def test_a_run_has_them_and_prints_those_of_all_types(tiny, capsys):
-    metrics = train(cfg := tiny())
+def test_a_run_has_them_and_prints_those_of_all_types(tiny_ner, capsys):
+    metrics = train(cfg := tiny_ner())
     assert result_of(cfg.run_dir)["metrics"] == metrics
     for split in ("dev", "test"):
         ours = {name.removeprefix(f"{split}/"): value for name, value in metrics.items()}

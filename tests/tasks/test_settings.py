@@ -12,7 +12,7 @@ from elmo_bench.nn import AlternatingHighwayLstm, Backbone, Words
 from elmo_bench.settings.targets import instantiate
 from elmo_bench.text import Vocab
 from tests.conftest import composed
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 CHARS = {"embed.char_dim": 20, "embed.num_filters": 100, "embed.width": 5, "embed.freeze": True}
 CLASSES = {f"task.read.{split}.classes": 2 for split in ("train", "dev", "test")}
@@ -110,7 +110,7 @@ def test_parameters_of_squad():
     expected += bi_gru(h) + (3 * h + 1) + 1 + (3 * h * h + h)  # self-attention
     expected += bi_gru(h) + bi_gru(2 * h) + 2 * (h + 1)  # pointers
     embed = instantiate(cfg.embed)(vocab=Vocab([], []), vectors={})
-    elmo = Elmo(bilm(cell_size=8, projection_size=512), at=tuple(cfg.elmo.at))
+    elmo = Elmo(random_bilm(cell_size=8, projection_size=512), at=tuple(cfg.elmo.at))
     model = instantiate(cfg.task.model)(partial(Backbone, embed, elmo, instantiate(cfg.rnn)), [])
     words = model.backbone.embed.embedding.weight
     counted = [p.numel() for p in model.parameters() if p.requires_grad and p is not words]

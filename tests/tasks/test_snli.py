@@ -13,7 +13,7 @@ from elmo_bench.text import Vocab
 from tasks.classify.esim import Esim
 from tasks.classify.examples import Example
 from tasks.classify.snli import LABELS, collate, leaves, parse, read, render
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 
 def record(label="entailment", premise="( ( Two boats ) ( race . ) )", hypothesis="( Boats race )"):
@@ -32,17 +32,17 @@ def lines(*records):
     return "".join(f"{json.dumps(each)}\n\n" for each in records)
 
 
-def test_read(save):
-    path = save(lines(record(), record("neutral")))
+def test_read(text_file):
+    path = text_file(lines(record(), record("neutral")))
     first, second = read(path)
     assert first.sentences == [("Two", "boats", "race", "."), ("Boats", "race")]
     assert (first.labels, first.gold) == ([*LABELS, "entailment"], "entailment")
     assert (first.source, second.gold, second.source) == (f"{path}:1", "neutral", f"{path}:3")
 
 
-def test_pairs_without_a_gold_label_are_left_out_and_counted(save, caplog):
+def test_pairs_without_a_gold_label_are_left_out_and_counted(text_file, caplog):
     caplog.set_level(logging.INFO)
-    path = save(lines(record("-"), record(), record("-")))
+    path = text_file(lines(record("-"), record(), record("-")))
     assert [example.source for example in read(path)] == [f"{path}:3"]
     assert f"{path}: skipped 2 pairs without a gold label" in caplog.text
 
@@ -54,21 +54,21 @@ def test_leaves():
 
 
 @pytest.mark.parametrize("tree", [None, ""])
-def test_text_is_tokenised_where_there_is_no_parse(save, tree):
-    (example,) = read(save(lines(record(premise=tree, hypothesis=tree))))
+def test_text_is_tokenised_where_there_is_no_parse(text_file, tree):
+    (example,) = read(text_file(lines(record(premise=tree, hypothesis=tree))))
     assert example.sentences == [("Two", "boats", "race", "."), ("Boats", "race")]
     bare = {key: value for key, value in record().items() if not key.endswith("parse")}
-    (same,) = read(save(lines(bare)))
+    (same,) = read(text_file(lines(bare)))
     assert same.sentences == example.sentences
 
 
-def test_an_empty_premise_is_one_word_without_characters(save):
+def test_an_empty_premise_is_one_word_without_characters(text_file):
     """The official accuracy counts every labelled pair, so that such a one is scored like any
     other.
     """
     nothing = {"gold_label": "neutral", "sentence1": "", "sentence2": "Boats race"}
     for pair in (nothing, record("neutral", premise="( )"), {**nothing, "sentence1": []}):
-        (example,) = read(save(lines(pair)))
+        (example,) = read(text_file(lines(pair)))
         assert example.texts[0] == ("",)
     model, vocab = build()
     batch = collate([example], vocab)
@@ -76,9 +76,9 @@ def test_an_empty_premise_is_one_word_without_characters(save):
     assert len(model.decode(model(batch), batch)) == 1
 
 
-def test_golden_pairs(fixtures):
-    golden = json.loads((fixtures / "derived" / "expected_parse.json").read_text())["snli"]
-    examples = list(read(fixtures / "tasks" / "snli" / "snli.jsonl"))
+def test_golden_pairs(shared_fixtures):
+    golden = json.loads((shared_fixtures / "derived" / "expected_parse.json").read_text())["snli"]
+    examples = list(read(shared_fixtures / "tasks" / "snli" / "snli.jsonl"))
     assert [example.gold for example in examples] == [pair["label"] for pair in golden]
     premise = "A person on a horse jumps over a broken down airplane ."
     assert {" ".join(example.texts[0]) for example in examples} == {premise}
@@ -97,7 +97,7 @@ def test_parse_and_render():
 def build(l2=0.0):
     sentences = [sentence for example in EXAMPLES for sentence in example.sentences]
     vocab = Vocab.build(sentences, [example.gold for example in EXAMPLES])
-    elmo = Elmo(bilm(), at=("input", "output"), dropout=0.0)
+    elmo = Elmo(random_bilm(), at=("input", "output"), dropout=0.0)
     embed = Words(vocab=vocab, vectors={}, word_dim=20)
     backbone = partial(Backbone, embed, elmo, partial(BiLstm, hidden_size=20, dropout=0.0))
     return Esim(backbone, vocab.labels, hidden_size=20, dropout=0.0, l2=l2), vocab

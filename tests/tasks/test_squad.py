@@ -34,7 +34,7 @@ from tasks.squad.data import (
 )
 from tasks.squad.metric import AnswerScores, exact_match, f1, normalise
 from tasks.squad.model import BiAttention, BiDafPlus, SelfAttention, Span, TriLinear, best_spans
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 PIER = "A pier stands near the mill."
 MILL = "The old mill burned down in 1893. Its owner, Mrs. O'Dell, rebuilt it with a £500 loan – half of it “borrowed”."
@@ -67,14 +67,14 @@ def build(examples, dropout=0.0):
     """A small reader with a small biLM."""
     vocab = vocab_of(examples)
     embed = Words(vocab=vocab, vectors={}, word_dim=12)
-    elmo = Elmo(bilm(), at=("input", "output"), dropout=0.0)
+    elmo = Elmo(random_bilm(), at=("input", "output"), dropout=0.0)
     backbone = partial(Backbone, embed, elmo, partial(BiGru, hidden_size=8))
     return BiDafPlus(backbone, [], hidden_size=8, dropout=dropout, max_answer_length=17), vocab
 
 
-def test_read(save):
+def test_read(text_file):
     asked = ask("a", "When?", "1893", "in 1893"), ask("b", "Who rebuilt it?", "Mrs. O'Dell")
-    first, second = read(path := save(document(*asked)))
+    first, second = read(path := text_file(document(*asked)))
     assert (first.identity, first.source) == ("a", f"{path}: question a")
     assert (first.question, first.gold) == (("When", "?"), ["1893", "in 1893"])
     assert [first.paragraph.words[a : b + 1] for a, b in first.spans] == [("1893",), ("in", "1893")]
@@ -94,8 +94,8 @@ def test_words_are_read_with_one_kind_of_quote_and_dash_but_answers_are_cut_from
     assert "".join(text[a:b] for a, b in places) == text.replace(" ", "")
 
 
-def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
-    path = save(
+def test_answers_off_the_tokens_are_kept_and_counted(text_file, caplog):
+    path = text_file(
         document(ask("a", "What?", "1893", ("89", MILL.index("893")), ("mills", 8), ("1893", 30)))
     )
     with caplog.at_level(logging.INFO):
@@ -109,9 +109,9 @@ def test_answers_off_the_tokens_are_kept_and_counted(save, caplog):
     assert [record.levelname for record in caplog.records] == ["WARNING"]  # three of four
 
 
-def test_few_answers_off_the_tokens_are_no_warning(save, caplog):
+def test_few_answers_off_the_tokens_are_no_warning(text_file, caplog):
     right = [ask(str(number), "What?", "1893") for number in range(20)]
-    path = save(document(*right, ask("a", "What?", ("89", MILL.index("893")))))
+    path = text_file(document(*right, ask("a", "What?", ("89", MILL.index("893")))))
     with caplog.at_level(logging.INFO):
         assert len([*read(path)]) == 21
     assert [record.levelname for record in caplog.records] == ["INFO"]
@@ -268,8 +268,8 @@ def test_targets():
     assert model._targets(answers)[1].tolist() == list(some[1].spans[0])
 
 
-def test_golden_scores(fixtures):
-    cases = json.loads((fixtures / "derived" / "squad_metric.json").read_text())["cases"]
+def test_golden_scores(shared_fixtures):
+    cases = json.loads((shared_fixtures / "derived" / "squad_metric.json").read_text())["cases"]
     for case in cases:
         predicted, gold = case["prediction"], case["golds"]
         assert normalise(predicted) == case["normalised_prediction"]
@@ -295,10 +295,10 @@ def test_scores(predicted, gold, exact, score):
     assert f1(predicted, gold) == pytest.approx(score)
 
 
-def fit(tmp_path, save, *callbacks, epochs):
+def fit(tmp_path, text_file, *callbacks, epochs):
     """Train a small reader with Lightning; the trainer, the module and the data."""
     pairs = [("When?", "1893"), ("Who?", "owner")] * 2
-    path = save(document(*(ask(f"{k}", *pair) for k, pair in enumerate(pairs))))
+    path = text_file(document(*(ask(f"{k}", *pair) for k, pair in enumerate(pairs))))
     files, reads = (dict.fromkeys(("train", "dev", "test"), each) for each in (path, read))
     examples = Examples(files, read=reads).by_split
     model, vocab = build(examples["train"], dropout=0.2)
@@ -339,9 +339,9 @@ class Record(pl.Callback):
         self.measured["test"] = self.weights(pl_module)
 
 
-def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
+def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, text_file):
     record = Record()
-    trainer, module, data = fit(tmp_path, save, WeightAverage(decay=0.5), record, epochs=1)
+    trainer, module, data = fit(tmp_path, text_file, WeightAverage(decay=0.5), record, epochs=1)
     average = record.steps[0]
     for n, weights in enumerate(record.steps[1:], 1):
         decay = min(0.5, (1 + n) / (10 + n))
@@ -358,11 +358,11 @@ def test_dev_test_and_checkpoint_have_the_averaged_weights(tmp_path, save):
     assert not any(".elmo.encoder." in name for name in names)
 
 
-def test_training_goes_on_with_its_own_weights(tmp_path, save):
+def test_training_goes_on_with_its_own_weights(tmp_path, text_file):
     averaged, plain = Record(), Record()
-    fit(tmp_path, save, WeightAverage(decay=0.9), averaged, epochs=2)
+    fit(tmp_path, text_file, WeightAverage(decay=0.9), averaged, epochs=2)
     torch.manual_seed(0)
-    fit(tmp_path, save, plain, epochs=2)
+    fit(tmp_path, text_file, plain, epochs=2)
     assert len(plain.steps) == 5
     for with_average, without in zip(averaged.steps, plain.steps, strict=True):
         torch.testing.assert_close(with_average, without)

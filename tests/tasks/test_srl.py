@@ -13,7 +13,8 @@ from elmo_bench.text import Vocab
 from tasks.srl.data import Example, collate, parse, read, read_predictions, render, write
 from tasks.srl.metric import ArgumentF1, arguments
 from tasks.srl.model import PredicateTagger
-from tests.tasks.small import FILES, bilm
+from tests.encoders.random_bilm import random_bilm
+from tests.tasks.small_files import FILES
 
 DASH = """\
 #begin document (nw/dash); part 000
@@ -24,12 +25,12 @@ nw/dash 0 1 rays  NNS * -  -  - - * (ARG1*) -
 
 
 @pytest.fixture
-def examples(save):
-    return list(read(save(FILES["srl"])))
+def examples(text_file):
+    return list(read(text_file(FILES["srl"])))
 
 
-def test_an_example_for_each_predicate_and_one_without(save):
-    path = save(FILES["srl"])
+def test_an_example_for_each_predicate_and_one_without(text_file):
+    path = text_file(FILES["srl"])
     found = list(read(path))
     assert [(example.lemma, example.predicate) for example in found] == [
         *(("wind", (1, 3)), ("leave", (5,)), ("leave", (5,)), ("-", ())),
@@ -59,11 +60,11 @@ def test_labels_foresee_length_continuation_and_reference(examples):
         assert set(example.gold) <= set(example.labels)
 
 
-def test_a_column_of_stars_alone_is_no_predicate(save):
+def test_a_column_of_stars_alone_is_no_predicate(text_file):
     """One sentence of OntoNotes 5 has one (nw/p2.5_c2e/00/p2.5_c2e_0034)."""
-    found = list(read(save(FILES["srl"])))
+    found = list(read(text_file(FILES["srl"])))
     stars = FILES["srl"].replace(" -\n", " * -\n")
-    assert list(read(save(stars))) == found
+    assert list(read(text_file(stars))) == found
 
 
 def figures(pairs):
@@ -107,8 +108,8 @@ def test_counts_by_hand():
     assert metric.types == ["A0", "A1", "A2", "V"]
 
 
-def test_golden_scores_of_the_official_script(fixtures):
-    cases = json.loads((fixtures / "derived" / "srl_eval.json").read_text())["cases"]
+def test_golden_scores_of_the_official_script(shared_fixtures):
+    cases = json.loads((shared_fixtures / "derived" / "srl_eval.json").read_text())["cases"]
     assert len(cases) == 22
     for case in cases:
         found, metric = figures([(case["pred"], case["gold"])])
@@ -171,17 +172,17 @@ def test_predictions_differ_from_gold_and_come_back(examples, tmp_path):
     assert read_predictions(path, examples[1:2]) == predictions[1:2]
 
 
-def test_a_predicate_without_lemma_whose_word_is_a_dash_is_written(save, tmp_path):
-    (example,) = read(save(DASH))
+def test_a_predicate_without_lemma_whose_word_is_a_dash_is_written(text_file, tmp_path):
+    (example,) = read(text_file(DASH))
     path = tmp_path / "gold.props"
     write([example], [example.gold], path)
     assert path.read_text() == "_ (V*)\n- (ARG1*)\n\n"
     assert read_predictions(path, [example]) == [example.gold]
 
 
-def test_columns_of_predictions_are_separated_as_those_of_the_reader(save, tmp_path):
+def test_columns_of_predictions_are_separated_as_those_of_the_reader(text_file, tmp_path):
     text = DASH.replace("ARG1", "ARG\u00a01").replace(" -     HYP", " x\u00a0y HYP")
-    (example,) = read(save(text))
+    (example,) = read(text_file(text))
     path = tmp_path / "gold.props"
     write([example], [example.gold], path)
     assert "ARG\u00a01" in path.read_text()
@@ -204,7 +205,7 @@ def build(examples):
     vocab = Vocab.build([example.words for example in examples], labels)
     encoder = partial(AlternatingHighwayLstm, hidden_size=48, num_layers=2)
     embed = Words(vocab=vocab, vectors={}, word_dim=16)
-    backbone = partial(Backbone, embed, Elmo(bilm(), at=["input"], dropout=0.0), encoder)
+    backbone = partial(Backbone, embed, Elmo(random_bilm(), at=["input"], dropout=0.0), encoder)
     return PredicateTagger(backbone, vocab.labels, indicator_dim=8), vocab
 
 

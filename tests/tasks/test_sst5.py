@@ -19,7 +19,7 @@ from tasks.classify.bcn import Bcn, Maxout
 from tasks.classify.examples import Example
 from tasks.classify.sst import collate, parse, parse_tree, read, render
 from tests.conftest import composed
-from tests.tasks.small import bilm
+from tests.encoders.random_bilm import random_bilm
 
 SOUP = "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))"
 QUEUE = "(1 (2 Nobody) (1 (1 (2 loved) (1 (2 the) (1 queue))) (2 .)))"
@@ -30,8 +30,8 @@ def summary(examples):
     return [(example.gold, " ".join(example.texts[0])) for example in examples]
 
 
-def test_whole_sentences(save):
-    path = save(f"{SOUP}\r\n\r\n{QUEUE}\r\n(4 Bravo)")
+def test_whole_sentences(text_file):
+    path = text_file(f"{SOUP}\r\n\r\n{QUEUE}\r\n(4 Bravo)")
     examples = list(read(path))
     assert summary(examples) == [
         ("3", "This soup is delicious"),
@@ -43,8 +43,8 @@ def test_whole_sentences(save):
     assert (first.sentences, first.labels, first.gold) == ([*first.texts], [*"01234", "3"], "3")
 
 
-def test_phrases(save):
-    path = save(f"{SOUP}\n{QUEUE}\n")
+def test_phrases(text_file):
+    path = text_file(f"{SOUP}\n{QUEUE}\n")
     every = summary(read(path, min_tokens=1))
     assert len(every) == 7 + 9
     assert every[:3] == [("3", "This soup is delicious"), ("2", "This soup"), ("2", "This")]
@@ -57,18 +57,18 @@ def test_phrases(save):
     assert list(read(path, min_tokens=6)) == []
 
 
-def test_labels_are_those_of_the_classes(save):
+def test_labels_are_those_of_the_classes(text_file):
     """Phrases of few tokens are left out of training, and may be all of a class."""
-    path = save("(4 (2 So) (4 good))\n(1 (2 No) (1 (2 more) (1 (2 dull) (2 lamps))))\n")
+    path = text_file("(4 (2 So) (4 good))\n(1 (2 No) (1 (2 more) (1 (2 dull) (2 lamps))))\n")
     (phrase, *_) = read(path, min_tokens=4)
     assert {*phrase.labels} == {*"01234"}
     (sentence, *_) = read(path, classes=2)
     assert {*sentence.labels} == {"negative", "positive"}
 
 
-def test_held_out_trees_are_whole_sentences(save):
+def test_held_out_trees_are_whole_sentences(text_file):
     """Also a short one, of which no phrase is long enough to train on."""
-    path = save("\n".join([SOUP, QUEUE, "(4 Bravo)"] * 10))
+    path = text_file("\n".join([SOUP, QUEUE, "(4 Bravo)"] * 10))
     files = ["data=files", f"data.files.train={path}", "data.held_out=0.5", "encoder=none"]
     examples = examples_of(composed("task=sst5", "run_dir=here", *files))
     whole, dev = [*read(path)], examples.by_split["dev"]
@@ -79,21 +79,21 @@ def test_held_out_trees_are_whole_sentences(save):
     assert {tuple(s) for s in examples.all_sentences} >= {example.texts[0] for example in dev}
 
 
-def test_escaped_characters_and_spaces_within_words(save):
-    (example,) = read(save(MENU))
+def test_escaped_characters_and_spaces_within_words(text_file):
+    (example,) = read(text_file(MENU))
     assert example.texts[0] == ("(", "fish/meat", "5*", ")")
-    (example,) = read(save("(2 (2 2\xa01\\/2) (2 hours))"))
+    (example,) = read(text_file("(2 (2 2\xa01\\/2) (2 hours))"))
     assert example.texts[0] == ("2\xa01/2", "hours")
 
 
-def test_fewer_classes(save):
-    path = save("\n".join(f"({label} word)" for label in range(5)))
+def test_fewer_classes(text_file):
+    path = text_file("\n".join(f"({label} word)" for label in range(5)))
     assert [example.gold for example in read(path)] == ["0", "1", "2", "3", "4"]
     three = ["negative", "negative", "neutral", "positive", "positive"]
     assert [example.gold for example in read(path, classes=3)] == three
     found = [(e.gold, e.source[-1]) for e in read(path, classes=2)]
     assert found == [*zip(("negative", "negative", "positive", "positive"), "1245", strict=True)]
-    phrases = summary(read(save(QUEUE), classes=2, min_tokens=1))
+    phrases = summary(read(text_file(QUEUE), classes=2, min_tokens=1))
     assert ("negative", "queue") in phrases
     assert not any(words == "Nobody" for _, words in phrases)  # neutral
 
@@ -129,9 +129,9 @@ def test_any_tree(tree):
         parse_tree(spell(tree)[:-1], "here")
 
 
-def test_golden_nodes(fixtures):
-    golden = json.loads((fixtures / "derived" / "expected_parse.json").read_text())
-    found = read(fixtures / "tasks" / "sst" / "sst.txt", min_tokens=1)
+def test_golden_nodes(shared_fixtures):
+    golden = json.loads((shared_fixtures / "derived" / "expected_parse.json").read_text())
+    found = read(shared_fixtures / "tasks" / "sst" / "sst.txt", min_tokens=1)
     expected = [(node["label"], node["tokens"]) for node in golden["sst_all_subtrees"]]
     assert [(e.gold, list(e.texts[0])) for e in found] == expected
 
@@ -163,7 +163,7 @@ WORDS = ("not", "a", "dull", "place", "at", "all")
 
 def build():
     vocab = Vocab.build([WORDS], "01234")
-    elmo = Elmo(bilm(), at=("input", "output"), dropout=0.0)
+    elmo = Elmo(random_bilm(), at=("input", "output"), dropout=0.0)
     embed = Words(vocab=vocab, vectors={}, word_dim=20)
     encoder = partial(ReluBiLstm, projection_size=20, hidden_size=20)
     backbone = partial(Backbone, embed, elmo, encoder)
@@ -191,8 +191,8 @@ def test_the_network_against_loops():
     torch.testing.assert_close(model(batch)[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_golden_maxout(modules):
-    golden = json.loads((modules / "maxout.json").read_text("utf-8"))
+def test_golden_maxout(golden_modules):
+    golden = json.loads((golden_modules / "maxout.json").read_text("utf-8"))
 
     def tensor(entry):
         return torch.tensor(entry["data"]).view(entry["shape"])

@@ -3,8 +3,8 @@ import json
 from elmo_bench.text.chars import char_ids, word_frame
 
 
-def test_golden(modules):
-    for case in json.loads((modules / "char_ids.json").read_text("utf-8"))["cases"]:
+def test_golden(golden_modules):
+    for case in json.loads((golden_modules / "char_ids.json").read_text("utf-8"))["cases"]:
         assert word_frame(case["token"]).tolist() == case["ids"], case["token"]
 
 

@@ -41,15 +41,17 @@ def test_schemes(tags, bioul):
     assert tags_to_spans(spans_to_iob2(spans, len(tags))) == spans
 
 
-def test_golden_iob1_to_bioul(fixtures):
-    cases = json.loads((fixtures / "derived" / "expected_parse.json").read_text())["iob1_to_bioul"]
+def test_golden_iob1_to_bioul(shared_fixtures):
+    cases = json.loads((shared_fixtures / "derived" / "expected_parse.json").read_text())[
+        "iob1_to_bioul"
+    ]
     for case in cases:
         assert spans_to_bioul(tags_to_spans(case["iob1"]), len(case["iob1"])) == case["bioul"]
 
 
-def test_golden_chunks(fixtures):
+def test_golden_chunks(shared_fixtures):
     """Our own conlleval rules against seqeval's default mode, invalid sequences included."""
-    for case in json.loads((fixtures / "derived" / "span_f1.json").read_text())["cases"]:
+    for case in json.loads((shared_fixtures / "derived" / "span_f1.json").read_text())["cases"]:
         for side in ("gold", "pred"):
             assert tags_to_spans(case[side]) == [Span(*span) for span in case[f"{side}_spans"]]
 

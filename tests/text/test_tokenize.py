@@ -6,8 +6,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("nltk")
-
 from elmo_bench.text import token_offsets, tokenize
 
 TRICKY = "\"'`“”‘’„«».,;:!?-–—−/~()[]{}<>$£€%&*@#_ \t\n\u00a0\u2009\u200b\x1c\x85aBnt0é字🙂"

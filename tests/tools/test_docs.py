@@ -75,7 +75,7 @@ def _one_of_each(overrides: list[str]) -> list[str]:
     return points
 
 
-def test_every_command_has_right_settings(documented):
+def test_every_command_has_right_settings(documented_parts):
     assert len(RUNS) > 60
     wrong = []
     for arguments, page in RUNS:
@@ -84,7 +84,7 @@ def test_every_command_has_right_settings(documented):
             if option in words:
                 del words[words.index(option) : words.index(option) + 2]
         overrides = [word for word in words if word not in FLAGS]
-        search = f"hydra.searchpath=[file://{documented}]"
+        search = f"hydra.searchpath=[file://{documented_parts}]"
         try:
             cfg = composed(search, *_one_of_each(overrides), "run_dir=here")
             lines = faults(cfg)

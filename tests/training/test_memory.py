@@ -8,7 +8,7 @@ import torch
 
 from elmo_bench import build
 from tests import conftest
-from tests.jobs.small import SMALL
+from tests.jobs.small_settings import SMALL
 
 DRY = ["rnn.dropout=0.0", "task.model.dropout=0.0", "embed.unknown_rate=0.0"]  # no random numbers
 PLAIN = {

@@ -3,13 +3,12 @@
 import re
 
 import pytest
+import wandb
 from pytorch_lightning.utilities import rank_zero_only
 
 from elmo_bench.settings.check import faults
 from elmo_bench.training import wandb_logger
 from tests.conftest import composed
-
-wandb = pytest.importorskip("wandb")
 
 
 @pytest.fixture(autouse=True)

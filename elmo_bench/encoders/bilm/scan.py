@@ -7,7 +7,7 @@ many steps at once. Autograd would keep about forty small tensors a step; here a
 gradient has two products, and each weight's gradient is one product over all steps at the end.
 
 Several directions are computed together, in one product: on a GPU all, on a CPU one, whose weights
-are packed. `tests/encoders/bilm/oracle.py` has the same as a plain loop.
+are packed. `tests/encoders/bilm/plain_bilm.py` has the same as a plain loop.
 
 Axes: R directions that are read together, B sentences, longest first, N tokens of all steps, one
 step after the other, M places of all sentences, I input and O output of a product, P one direction,

@@ -1,4 +1,4 @@
-"""The biLM against plain loops (`oracle.py`): every layer, state and gradient, in both ways of
+"""The biLM against plain loops (`plain_bilm.py`): every layer, state and gradient, in both ways of
 reading directions, and what it keeps besides the parameters. `test_golden.py` has golden vectors.
 """
 
@@ -13,39 +13,16 @@ from hypothesis import strategies as st
 from elmo_bench.encoders.bilm import BiLm, Options, State, bilm, char_cnn, scan
 from elmo_bench.encoders.bilm.char_cnn import CharCnn
 from elmo_bench.text.chars import char_ids
-from tests.encoders.bilm import oracle
-
-SIZES = {"cell_size": 24, "projection_size": 12, "filters": ((1, 8), (2, 8), (3, 16))}
-SIZES |= {"num_highway": 2, "cell_clip": 0.4, "projection_clip": 0.3}
-BATCH = [
-    ["The", "old", "brewery", "opened", "."],
-    ["No"],
-    [],
-    ["a", "", "naïve", "a", "x" * 60, "<S>"],
-]
-CHARS = char_ids(BATCH)
-
-
-def frozen(dtype=torch.float32, **changes):
-    """A biLM whose clips bind here and there."""
-    model = BiLm(Options(**SIZES | changes)).eval().to(dtype)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter) * 0.4)
-    return model.requires_grad_(False)
-
-
-def trained(model):
-    return copy.deepcopy(model).train().requires_grad_(True)
-
-
-def random_state(model, batch_size):
-    return State(*(torch.randn_like(part) * 0.2 for part in model.zero_state(batch_size)))
-
-
-def assert_same(found, expected, tolerance=1e-5):
-    for ours, theirs in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
-        torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=0)
+from tests.encoders.bilm import plain_bilm
+from tests.encoders.bilm.clipping_bilm import (
+    BATCH,
+    CHARS,
+    SIZES,
+    assert_same,
+    frozen,
+    random_state,
+    trained,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +55,7 @@ def test_every_layer_and_state(changes, boundaries):
     for before in (None, state):
         found = model.read(CHARS, before, boundaries=boundaries)
         assert model._frozen is not None
-        assert_same(found, oracle.read(model, CHARS, before, boundaries=boundaries))
+        assert_same(found, plain_bilm.read(model, CHARS, before, boundaries=boundaries))
     assert_same((state.h, state), (untouched.h, untouched), 0)
 
 
@@ -103,7 +80,7 @@ def test_any_batch(lengths, words, padding, carried, tokens, types, together):
     ]
     chars = torch.nn.functional.pad(char_ids(sentences), (0, 0, 0, padding))
     state = random_state(model, len(sentences)) if carried else None
-    expected = oracle.read(model, chars, state)
+    expected = plain_bilm.read(model, chars, state)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bilm, "TOGETHER_ON", ("cpu",) if together else ())
         patch.setattr(bilm, "TYPES", types)
@@ -123,7 +100,7 @@ def test_every_gradient(dtype):
     for part in state:
         part.requires_grad_()
     found = []
-    for read in (model.read, lambda *args: oracle.read(model, *args)):
+    for read in (model.read, lambda *args: plain_bilm.read(model, *args)):
         layers, (h, c) = read(CHARS, state)
         loss = layers.square().sum() + h.sum() + c.square().sum()
         found.append(torch.autograd.grad(loss, [*state, *model.parameters()]))
@@ -142,7 +119,7 @@ def test_streams(trains):
     tops, after = reader.run(x, state)
     for number, top in enumerate(tops):
         for row in range(4):
-            layers, (h, c) = oracle.direction(model, number, x[number, row], state, row)
+            layers, (h, c) = plain_bilm.direction(model, number, x[number, row], state, row)
             found = top[row], State(after.h[number, :, row], after.c[number, :, row])
             assert_same(found, (layers[-1], State(h, c)), 1e-12)
 
@@ -159,7 +136,7 @@ def test_known_types_are_few(monkeypatch):
     model.read(CHARS)
     assert len(read) == 1
     new = char_ids([["one", "two", "three"]])
-    assert_same(model.read(new), oracle.read(model, new))
+    assert_same(model.read(new), plain_bilm.read(model, new))
     assert len(model._frozen.words.numbers) == 5
     model.forget_words()
     assert not model._frozen.words.numbers
@@ -186,9 +163,9 @@ def test_changed_weights(change):
         model.read(CHARS)[0].square().mean().backward()
         torch.optim.SGD(model.parameters(), lr=1.0).step()
         model.requires_grad_(False).eval()
-    assert_same(model.read(CHARS), oracle.read(model, CHARS))
+    assert_same(model.read(CHARS), plain_bilm.read(model, CHARS))
     assert model._frozen is not first
-    assert_same(model.double().read(CHARS), oracle.read(model, CHARS), 1e-12)
+    assert_same(model.double().read(CHARS), plain_bilm.read(model, CHARS), 1e-12)
 
 
 def test_nothing_of_it_is_saved_or_copied():
@@ -230,9 +207,9 @@ def test_inference_mode_and_then_not():
     with torch.inference_mode():
         first = model.read(CHARS)[0]
     with torch.no_grad():
-        assert_same(model.read(CHARS), oracle.read(model, CHARS))
+        assert_same(model.read(CHARS), plain_bilm.read(model, CHARS))
         more = char_ids([["quite", "another", "sentence"]])
-        assert_same(model.read(more), oracle.read(model, more))
+        assert_same(model.read(more), plain_bilm.read(model, more))
     assert first.is_inference()
     with torch.inference_mode():  # its parameters count no changes
         assert BiLm(Options(**SIZES)).eval().read(CHARS)[0].isfinite().all()
@@ -246,7 +223,7 @@ def test_a_torch_without_the_operators(monkeypatch, error):
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing, raising=False)
     monkeypatch.setattr(scan, "_packs", scan._packs.__wrapped__)
     model = frozen()
-    assert_same(model.read(CHARS), oracle.read(model, CHARS))
+    assert_same(model.read(CHARS), plain_bilm.read(model, CHARS))
 
 
 def test_words_of_any_length():

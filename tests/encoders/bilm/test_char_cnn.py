@@ -6,7 +6,7 @@ import torch
 from elmo_bench.encoders.bilm import Options, char_cnn
 from elmo_bench.encoders.bilm.char_cnn import CharCnn
 from elmo_bench.text.chars import char_ids
-from tests.encoders.bilm import oracle
+from tests.encoders.bilm import plain_bilm
 
 WORDS = ["", "a", "banana", "naïve", "x" * 60, "abcdefghijklmnopqrstuvwxyz" * 2]
 
@@ -25,7 +25,7 @@ def test_equals_convolutions(cnn, monkeypatch, words):
     monkeypatch.setattr(char_cnn, "WORDS", words)
     chars = torch.cat([char_ids([WORDS])[0], torch.zeros(1, 50, dtype=torch.int64)])
     results = []
-    for vectors in (cnn(chars), cnn.eval()(chars.int()), oracle.token_vectors(cnn, chars)):
+    for vectors in (cnn(chars), cnn.eval()(chars.int()), plain_bilm.token_vectors(cnn, chars)):
         loss = vectors.square().sum()
         results.append([vectors, *torch.autograd.grad(loss, [*cnn.parameters()])])
     torch.testing.assert_close(results[0], results[2], atol=1e-5, rtol=1e-5)

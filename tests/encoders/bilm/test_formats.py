@@ -91,11 +91,11 @@ def test_options_stay_where_weights_cannot_be_written(tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == written
 
 
-def test_the_original_s_own_options_stay(fixtures, tmp_path):
+def test_the_original_s_own_options_stay(shared_fixtures, tmp_path):
     """Its training's settings are in them, which another program may ask for."""
-    given = (fixtures / "bilm_tf" / "model" / "options.json").read_text()
+    given = (shared_fixtures / "bilm_tf" / "model" / "options.json").read_text()
     (tmp_path / "options.json").write_text(given)
-    weights = fixtures / "bilm_tf" / "model" / "lm_weights.hdf5"
+    weights = shared_fixtures / "bilm_tf" / "model" / "lm_weights.hdf5"
     (tmp_path / "lm_weights.hdf5").symlink_to(weights)
     convert(tmp_path / "lm_weights.hdf5", tmp_path / "w.safetensors")
     assert (tmp_path / "options.json").read_text() == given

@@ -84,7 +84,7 @@ def test_layers_and_states(request, way, name, start):
     handed on, layers and state.
     """
     if name in ORIGINALS:
-        loaded = original(request.getfixturevalue("fixtures"), name, start)
+        loaded = original(request.getfixturevalue("shared_fixtures"), name, start)
     else:
         loaded = shipped(name, start)
     model, batches, expected, states = loaded

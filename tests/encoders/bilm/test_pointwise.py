@@ -12,7 +12,7 @@ import torch
 from elmo_bench.encoders.bilm import bilm, pointwise
 
 BUILT = pytest.mark.skipif(
-    pointwise.LIBRARY is None, reason="native.c was not built: no C compiler"
+    pointwise.LIBRARY is None, reason="needs a C compiler, which builds native.c"
 )
 N, CLIP = 7, 0.9
 
@@ -92,8 +92,8 @@ def interpreted():
     """Both kernels, and a biLM's layers and gradients with them, in a process whose Triton
     interprets.
     """
-    from tests.encoders.bilm import oracle
-    from tests.encoders.bilm.test_bilm import CHARS, assert_same, frozen, trained
+    from tests.encoders.bilm import plain_bilm
+    from tests.encoders.bilm.clipping_bilm import CHARS, assert_same, frozen, trained
 
     pointwise.LIBRARY = None
     for size, dtype in ((1, torch.float32), (7, torch.bfloat16), (300, torch.float32)):
@@ -107,9 +107,9 @@ def interpreted():
     torch.manual_seed(0)
     bilm.TOGETHER_ON = ("cpu",)
     model = frozen(cell_size=37)
-    assert_same(model.read(CHARS), oracle.read(model, CHARS))
+    assert_same(model.read(CHARS), plain_bilm.read(model, CHARS))
     model, gradients = trained(model), []
-    for layers, _ in (model.read(CHARS[:2, :2]), oracle.read(model, CHARS[:2, :2])):
+    for layers, _ in (model.read(CHARS[:2, :2]), plain_bilm.read(model, CHARS[:2, :2])):
         gradients.append(torch.autograd.grad(layers.square().sum(), [*model.parameters()]))
     for ours, theirs in zip(*gradients, strict=True):
         assert (ours - theirs).norm() < 1e-4 * theirs.norm()

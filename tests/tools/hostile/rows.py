@@ -29,9 +29,10 @@ from elmo_bench.text import read_conllu, read_sentences, read_vectors
 from elmo_bench.text.sentences import read_text
 from elmo_bench.training.in_parts import InParts
 from tests import conftest
-from tests.jobs.small import RECORDS, SMALL
-from tests.jobs.test_resume import train_and_kill, until
-from tests.tasks.small import bilm, module
+from tests.encoders.random_bilm import random_bilm
+from tests.jobs.killed import kill_at, train_and_kill
+from tests.jobs.small_settings import SMALL
+from tests.tasks.small_files import RECORDS, format_module
 
 from . import damages
 from .damages import Damage
@@ -111,7 +112,7 @@ def corpus_seeds(task: str) -> list[Seed]:
 
 
 def read_corpus(task: str, path: Path) -> list[Any]:
-    return list(module(task).read(path))
+    return list(format_module(task).read(path))
 
 
 WORD = "{}\t{}" + "\t_" * 8 + "\n"
@@ -145,7 +146,7 @@ def bilm_folder() -> dict[str, bytes]:
     """The files of a biLM with its softmax."""
     folder = workshop() / "bilm"
     torch.manual_seed(0)
-    encoder = bilm(cell_size=8, filters=((1, 4), (3, 4))).eval()
+    encoder = random_bilm(cell_size=8, filters=((1, 4), (3, 4))).eval()
     model = LanguageModel(encoder, ["<S>", "</S>", "<UNK>", "rains", "Ann"])
     save(encoder, folder / "weights.safetensors")
     save_softmax(model, folder)
@@ -176,7 +177,7 @@ def read_softmax(path: Path) -> LanguageModel:
 def gold(task: str, example: Any) -> Any:
     """What a model that is always right, or an untrained one, would predict."""
     if task == "squad":
-        answer = module("squad").Answer
+        answer = format_module("squad").Answer
         return answer(example.gold[0], 0, 1) if example.gold else answer("", 0, 0)
     if example.gold is None:
         return "2" if task == "sst5" else "neutral"
@@ -190,7 +191,7 @@ def score_config(task: str) -> DictConfig:
 
 def prediction_seeds(task: str) -> list[Seed]:
     """What the task writes of its corpus."""
-    form, path = module(task), corpus(task)
+    form, path = format_module(task), corpus(task)
     examples = list(form.read(path))
     written = workshop() / f"{task}-written"
     form.write(examples, [gold(task, example) for example in examples], written)
@@ -214,7 +215,7 @@ def input_seeds(task: str) -> list[Seed]:
 
 def read_input(task: str, path: Path) -> Any:
     """As job=predict reads, without a model."""
-    records, parse = prediction._records(path), module(task).parse
+    records, parse = prediction._records(path), format_module(task).parse
     for line, record in records:
         parse(record, f"{path}:{line}")
     return records
@@ -293,7 +294,7 @@ def unfinished_run() -> tuple[DictConfig, dict[str, bytes]]:
     steps = ["fit.max_epochs=2", "fit.batch_size=2", "fit.save_minutes=0", "resume=true"]
     where = [f"cache_dir={workshop()}", f"run_dir={folder}"]
     cfg = composed("task=ner", "data.size=2", *small, *steps, *where)
-    train_and_kill(cfg, InParts, "training_step", until(6))
+    train_and_kill(cfg, InParts, "training_step", kill_at(6))
     names = ("run.json", "best.ckpt", "last.ckpt")
     return cfg, {name: (folder / name).read_bytes() for name in names}
 

@@ -6,7 +6,7 @@ from agreement import repeated, replicated, shared_seeds, shift
 
 from elmo_bench.report import report
 from elmo_bench.runs import collect
-from tests.report.test_report import result
+from tests.runs.made_runs import scored_run
 
 
 def answers(rng, skills, tastes):
@@ -56,7 +56,7 @@ def of_two_series(tmp_path):
     for (corpus, encoder), figures in SCORES.items():
         for seed, score in zip((1, 2, 3, 11, 12, 13), figures, strict=True):
             right, folder = np.arange(100) < 100 * score, tmp_path / f"{corpus}-{encoder}{seed}"
-            result(folder, score, seed, right, data_name=corpus, encoder_name=encoder)
+            scored_run(folder, score, seed, right, data_name=corpus, encoder_name=encoder)
     return report(collect([tmp_path]), ["data"], ["encoder"], baseline=("none",))
 
 

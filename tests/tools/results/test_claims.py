@@ -22,7 +22,7 @@ from elmo_bench.report.comparison import Comparison
 from elmo_bench.report.significance import Scale, compare, largest_p
 from elmo_bench.report.significance import Test as Outcome
 from elmo_bench.runs import collect
-from tests.report.test_report import result
+from tests.runs.made_runs import scored_run
 
 USUAL = {"encoder": "mini", "elmo.mix": "all", "fraction": {"one": 1, "two": 0.5}}
 NONE = {"encoder": "none", "elmo.mix": "none"}
@@ -92,7 +92,7 @@ def runs(tmp_path):
         for seed in (1, 2, 3, 4, 5):
             right = rng.random(400) < chance
             folder = tmp_path / f"{corpus}-{list(chances).index((corpus, mix))}{seed}"
-            result(folder, right.mean(), seed, right, **settings)
+            scored_run(folder, right.mean(), seed, right, **settings)
     runs = collect([tmp_path])
     for run in runs:  # a share of the training set
         run.settings["fraction"] = 1 if run.settings["data.name"] == "one" else 0.5

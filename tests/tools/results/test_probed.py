@@ -5,7 +5,7 @@ import json
 import probed
 import pytest
 
-from tests.report.test_probes import SENSE, content
+from tests.report.made_probes import SENSE, probes_content
 
 
 @pytest.fixture
@@ -21,12 +21,12 @@ def read(tmp_path):
 
 def test_what_cannot_stand_in_one_table(read):
     with pytest.raises(ValueError, match=r"1.json: books on ewt is also in \S+0.json"):
-        read(content(), content())
-    other = content("mini", data={"train": {"sha256": "cd"}})
+        read(probes_content(), probes_content())
+    other = probes_content("mini", data={"train": {"sha256": "cd"}})
     with pytest.raises(
         ValueError, match=r"1.json and \S+0.json, of the same corpus ewt, differ in data"
     ):
-        read(content(), other)
+        read(probes_content(), other)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_what_cannot_stand_in_one_table(read):
 )
 def test_a_wrong_file(read, wrong, said):
     with pytest.raises(ValueError, match=rf"0.json: not a probe.json of elmo-bench: {said}"):
-        read(content() | wrong)
+        read(probes_content() | wrong)

@@ -16,9 +16,8 @@ from refresh import comparable, main
 from elmo_bench.files import alone
 from elmo_bench.runs import collect
 from tests.conftest import printed
-from tests.report.made import write_run
-from tests.report.test_probes import content
-from tests.report.test_report import result
+from tests.report.made_probes import probes_content
+from tests.runs.made_runs import scored_run, write_run
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = """
@@ -62,7 +61,7 @@ def own(tmp_path):
             right = np.random.default_rng(seed).random(100) < chance
             folder = tmp_path / "runs" / f"{mix}{seed}"
             name = "none" if mix == "none" else "mini"
-            result(folder, right.mean(), seed, right, encoder_name=name, elmo_mix=mix)
+            scored_run(folder, right.mean(), seed, right, encoder_name=name, elmo_mix=mix)
     (tmp_path / "R.md").write_text(f"{block('Layers')}prose\n{block('claims')}more prose\n")
     (tmp_path / "tables.yaml").write_text(SETTINGS)
     paths = {"runs": "runs", "cache_dir": "", "document": "R.md", "probes": "probes"}
@@ -94,9 +93,9 @@ def test_what_nobody_ran(own, tmp_path):
     right = np.arange(100) < 90
     for number, mix in enumerate(("all", "top")):
         path = tmp_path / "runs" / f"srl{number}"
-        result(path, 0.9, 1, right, task_name="srl", task_title="SRL", elmo_mix=mix)
+        scored_run(path, 0.9, 1, right, task_name="srl", task_title="SRL", elmo_mix=mix)
     snli = {"task_name": "snli", "task_title": "SNLI", "elmo_mix": "none"}
-    result(tmp_path / "runs" / "snli", 0.9, 1, right, **snli)
+    scored_run(tmp_path / "runs" / "snli", 0.9, 1, right, **snli)
     main(
         [
             *own,
@@ -116,7 +115,7 @@ def test_what_nobody_ran(own, tmp_path):
 def test_a_baseline_without_the_settings_of_rows(tmp_path):
     """It serves all rows, as in reports."""
     for name, more in {"base": {"encoder_name": "none"}, "a": {"elmo_l2": 1}, "b": {}}.items():
-        result(tmp_path / name, 0.5, **more)
+        scored_run(tmp_path / name, 0.5, **more)
     table = {"rows": ["elmo.l2"], "columns": ["encoder"], "baseline": ("none",)}
     assert len(comparable(collect([tmp_path]), table)) == 3
 
@@ -157,7 +156,7 @@ def test_documents_of_two_settings(own, tmp_path):
 def test_probes_that_are_kept(own, tmp_path):
     """They have a block, where there are any."""
     (tmp_path / "probes").mkdir()
-    (tmp_path / "probes" / "mini.json").write_text(json.dumps(content("mini")))
+    (tmp_path / "probes" / "mini.json").write_text(json.dumps(probes_content("mini")))
     path = tmp_path / "R.md"
     path.write_text(f"{path.read_text()}{block('probes')}")
     main(own)

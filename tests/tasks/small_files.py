@@ -1,14 +1,6 @@
-"""Small files of the tasks, a small biLM, and a training that learns them by heart."""
+"""Small files of the tasks, records as `job=predict` reads them, and the modules with their formats."""
 
 from importlib import import_module
-
-import torch
-from torch import nn
-
-from elmo_bench import build
-from elmo_bench.build.task_format import task_format
-from elmo_bench.encoders.bilm import BiLm, Options
-from elmo_bench.text import Vocab
 
 # In srl, the seventh column has lemmas; "wound ... up" is one predicate, "Nothing ." has none, and
 # two begin at "x - rays".
@@ -66,6 +58,25 @@ nw/owls 1 0 It NN * - - - - * (7)
     "sst5": "(3 (2 (2 This) (2 soup)) (3 (2 is) (4 delicious)))\n(1 (2 No) (1 queue))\n",
 }
 
+# Examples as job=predict reads them.
+RECORDS = {
+    "ner": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
+    "sst5": [{"id": 7, "text": "Very good."}, {"tokens": ["Bad"]}],
+    "snli": [{"id": 7, "sentence1": "A man sleeps.", "sentence2": ["A", "man", "runs", "."]}],
+    "classify": [{"id": 7, "text": "Very good."}, {"text": ["Bad"]}],
+    "squad": [{"id": 7, "question": "Who sings?", "context": "Bob Smith sings, and Ann sleeps."}],
+    "srl": [
+        {"id": 7, "text": "Bob sings.", "predicate": 1},
+        {"tokens": ["Ann", "slept"], "predicate": "slept"},
+    ],
+    "coref": [
+        {"id": "nw/7", "text": "Bob sings. He smiles.", "speakers": ["a", "b"]},
+        {"sentences": [["Ann", "slept"], ["She", "smiled"]]},
+    ],
+    "pos": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
+    "parse": [{"id": 7, "tokens": ["Ann", "slept", "."]}, {"text": "Bob Smith sings."}],
+}
+
 ROOMS = {
     "snli": "tasks.classify.snli",
     "sst5": "tasks.classify.sst",
@@ -73,29 +84,6 @@ ROOMS = {
 }  # others: tasks.NAME.data
 
 
-def module(task):
+def format_module(task):
     """The module with a task's format."""
     return import_module(ROOMS.get(task, f"tasks.{task}.data"))
-
-
-def bilm(**sizes):
-    return BiLm(Options(**{"cell_size": 6, "projection_size": 4, "filters": ((1, 4),)} | sizes))
-
-
-def built(cfg, examples, labels=()):
-    """The model of a config, its vocabulary, and a batch of all examples."""
-    labels = labels or [label for example in examples for label in example.labels]
-    vocab = Vocab.build([each for example in examples for each in example.sentences], labels)
-    model = build.model(cfg, vocab, {}, build.elmo(cfg))
-    return model, vocab, task_format(cfg).collate(examples, vocab)
-
-
-def learnt(model, batch, *, lr, steps):
-    """What a model says of a batch after so many steps on it."""
-    optimizer = torch.optim.Adam(model.parameters(), lr)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        model.loss(model(batch), batch).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimizer.step()
-    return model.eval().decode(model(batch), batch)
