@@ -26,6 +26,12 @@ class Embed(nn.Module):
     dim: int  # X
     reads_chars: bool = True  # whether the batch must have the words' characters
 
+    def extend(self, vectors: Mapping[str, np.ndarray]) -> None:
+        """Append pretrained vectors of new words, in the order of their vocabulary numbers; only an
+        embedding that takes `vectors` is asked to.
+        """
+        raise NotImplementedError
+
 
 class Words(Embed):
     """A trained embedding of words, initialised from `vectors`, and at random for other words.

@@ -44,7 +44,7 @@ def write_counts(path: Path, examples: Sequence[Example], module: TaskModule) ->
         return
     scored, predictions = measured(examples, module)
     counts = by_example(predictions, [example.gold for example in scored])
-    arrays = {name: values.numpy() for name, values in counts.items()}
+    arrays: dict[str, Any] = {name: values.numpy() for name, values in counts.items()}
     contents = [number_of(texts_of(example)) for example in scored]
     arrays["sentences"] = np.array(contents, dtype=np.uint64)
     groups, unit = clusters(scored)

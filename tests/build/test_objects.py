@@ -87,7 +87,7 @@ class OldRnn(nn.Module):
 )
 def test_a_class_without_its_contract(key, kind, contract):
     """Its error says what to inherit."""
-    cfg = composed("task=ner", "encoder=none")
+    cfg = composed("task=ner", "encoder=none", "run_dir=here")
     target = {"_target_": f"{__name__}.{kind.__name__}", "_partial_": True}
     OmegaConf.update(cfg, key, target, merge=False)
     allow(cfg)
