@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from elmo_bench.runs import MIX
 from elmo_bench.terminal import counted_noun
@@ -16,9 +16,6 @@ from .names import axis, corpus_title, heading
 from .provenance import provenance
 from .table import Report, runs_of
 from .writers import as_html, html_table
-
-if TYPE_CHECKING:
-    from .plots.style import Plot
 
 RESULTS = "Results"  # chapter title of a report without a title
 STYLE = Path(__file__).with_name("page.css")
@@ -94,7 +91,7 @@ def _parts(report: Report) -> Iterator[Part]:
     yield ("Cost", html_table(costs) if costs else "")
 
 
-def _figure(plot: "Plot | None") -> str:
+def _figure(plot: Any) -> str:  # a Plot or None; its class imports matplotlib
     """Return a plot with its caption; "" for None."""
     from .plots import style
 

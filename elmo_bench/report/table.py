@@ -56,7 +56,7 @@ class Report:
     cells: list[Cell]  # in the order of rows and columns, in a row the baseline first
     notes: list[str]  # reasons why comparisons have no test, and remarks on the runs
     title: str = ""  # distinguishes several reports
-    chosen_among: int = 0  # largest number of settings that dev chose a cell from; 0: no choice
+    chosen_among: int = 0  # of so many settings, at most, dev chose that of a cell; 0: no choice
     draws: list[Run] = field(default_factory=list)  # tried settings of the cells' sides
 
     @property

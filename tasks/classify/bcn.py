@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from elmo_bench.bounds import Dropout, Size
 from elmo_bench.nn import Backbone, BiLstm, Scores, attend, masked_max, masked_mean
 
+from .classifier import Classifier, ClassWeights
 from .examples import Batch
-from .pooled import Classifier, ClassWeights, SelfAttentivePool
+from .pooled import SelfAttentivePool
 
 
 class Maxout(Scores):

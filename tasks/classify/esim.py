@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from elmo_bench.bounds import Dropout, NotNegative, Size
 from elmo_bench.nn import Backbone, BiLstm, Mask, Scores, Tokens, attend, masked_max, masked_mean
 
+from .classifier import Classifier, ClassWeights
 from .examples import Batch
-from .pooled import Classifier, ClassWeights
 
 
 class Esim(Classifier):

@@ -59,6 +59,22 @@ def test_every_option(group, option):
     assert [line for line in faults(cfg) if "is missing" not in line] == []
 
 
+HEADS = {
+    "bcn": "sst5",
+    "esim": "snli",
+    "linear": "ner",
+    "span": "squad",
+}  # others are of `classify`
+
+
+@pytest.mark.parametrize("head", sorted(path.stem for path in CONF.glob("head/*.yaml")))
+def test_every_head(head):
+    task = f"task={HEADS.get(head, 'classify')}"
+    cfg = composed(task, "data=files", f"head={head}", "encoder=transformer", "encoder.model=any")
+    assert callable(get_object(cfg.task.model._target_))
+    assert faults(cfg) == []
+
+
 ADAMW = {"_target_": "torch.optim.AdamW", "_partial_": True, "weight_decay": 0.01}
 ADAM, ADADELTA = ("Adam", 0.001, None, None, None), ("Adadelta", 1.0, 0.95, 1e-6, None)
 
