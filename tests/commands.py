@@ -114,9 +114,12 @@ def start(*arguments):
 
 
 def wait_for(path, process, since=0.0):
-    """Until a forked process has written the file."""
+    """Until a process has written the file."""
     while not path.exists() or path.stat().st_mtime <= since:
-        assert process.is_alive()
+        if isinstance(process, subprocess.Popen):
+            assert process.poll() is None
+        else:
+            assert process.is_alive()
         time.sleep(0.01)
 
 

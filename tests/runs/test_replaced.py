@@ -168,7 +168,7 @@ def content(folder):
 @pytest.fixture
 def small(new_run, tmp_path):
     """The config of a short run in one folder, and that of job=evaluate in another."""
-    ner = [*SMALL["ner"], "encoder=none", "data.size=3", "fit.max_epochs=1"]
+    ner = [*SMALL["ner"], "encoder=none", "++data.size=3", "fit.max_epochs=1"]
     return partial(new_run, *ner, f"run_dir={tmp_path}/run")
 
 

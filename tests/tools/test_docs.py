@@ -80,11 +80,15 @@ def test_every_command_has_right_settings(documented_parts):
     wrong = []
     for arguments, page in RUNS:
         words = shlex.split(arguments.replace("=TASK", "=ner"), comments=True)
+        folders = [documented_parts]
         for option in ("--cfg", "--config-dir"):
             if option in words:
-                del words[words.index(option) : words.index(option) + 2]
+                place = words.index(option)
+                if (ROOT / words[place + 1] / "experiment").is_dir():  # results/conf
+                    folders.append(ROOT / words[place + 1])
+                del words[place : place + 2]
         overrides = [word for word in words if word not in FLAGS]
-        search = f"hydra.searchpath=[file://{documented_parts}]"
+        search = f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"
         try:
             cfg = composed(search, *_one_of_each(overrides), "run_dir=here")
             lines = faults(cfg)
@@ -265,7 +269,7 @@ def test_every_exported_name_is_in_the_reference():
 def test_the_length_of_the_reading_path():
     text = (DOCS / "code.md").read_text(encoding="utf-8")
     said = int(re.search(r"`runs/folder.py`, about ([\d,]+) lines", text)[1].replace(",", ""))
-    of_run = text.partition("**The run**")[2]
+    of_run = text.partition("**The run**")[2].partition("**A config.**")[0]
     files = re.findall(r"^\| \[`.*?`\]\((.+?)\)", of_run, re.M)
     lines = sum((DOCS / file).read_text(encoding="utf-8").count("\n") for file in files)
     assert lines == pytest.approx(said, abs=30)
