@@ -58,7 +58,7 @@ TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of 
 def tables(report: Report) -> dict[str, Grid]:
     """Return the tables by kind, in reading order: `means`, `differences`, `depth`, `tuning` and
     `paper`; without empty ones and, because `differences` includes them, the means of a single row
-    with comparisons.
+    with comparisons. Costs and the mix's weights are tables of the HTML page alone (`page.py`).
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}

@@ -36,7 +36,8 @@ OWN = {  # the beginning of a report of ours, which may be overwritten
 }
 
 
-def _grids(reports: Sequence[Report]) -> list[Grid]:
+def _tables_of(reports: Sequence[Report]) -> list[Grid]:
+    """Return the tables of all reports, in their order."""
     grids: list[Grid] = []
     for report in reports:
         grids += tables(report).values()
@@ -45,7 +46,7 @@ def _grids(reports: Sequence[Report]) -> list[Grid]:
 
 def show(reports: Sequence[Report], console: Console) -> None:
     """Print the tables and their notes."""
-    for grid in _grids(reports):
+    for grid in _tables_of(reports):
         console.print(Terminal(grid))
     for note in footnotes(reports):
         console.print(Text(plain(note)))
@@ -53,7 +54,7 @@ def show(reports: Sequence[Report], console: Console) -> None:
 
 def markdown(reports: Sequence[Report], command: str = "") -> str:
     """Return the tables as GitHub Markdown, with notes, methods and provenance."""
-    parts = list(map(markdown_table, _grids(reports)))
+    parts = list(map(markdown_table, _tables_of(reports)))
     parts += map(escape.markdown, footnotes(reports))
     parts.append("## Methods")
     parts.append(escape.markdown(methods(reports)))
@@ -135,6 +136,6 @@ class Tables:
         return capture.get()
 
     def _repr_html_(self) -> str:
-        parts = list(map(html_table, _grids(self.reports)))
+        parts = list(map(html_table, _tables_of(self.reports)))
         parts.append(as_html("notes", footnotes(self.reports)))
         return "\n".join(parts)

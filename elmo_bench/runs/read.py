@@ -94,7 +94,7 @@ class Run:
     mix: dict[str, LearnedMix] = field(default_factory=dict)
     parameters: dict[str, NonNegativeInt] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # of training, encoder, and in all
-    epochs: NonNegativeInt = 0
+    epochs: NonNegativeInt = 0  # of training; the best may be an earlier one
     examples_per_second: float = 0.0
     device: str = ""
     overlap: Overlap = field(default_factory=dict)
