@@ -10,7 +10,7 @@ from elmo_bench.terminal.words import listed
 MAX_SIZE = 65_536  # of a layer; larger values are typing errors
 Count = Annotated[int, Ge(1)]
 Size = Annotated[int, Ge(1), Le(MAX_SIZE)]  # units, filters, dimensions, layers
-Number = float  # a setting may be an integer, too; where tests call a function, they check for floats
+Number = float  # a setting may be an integer, too; calls in tests may not
 Dropout = Annotated[Number, Ge(0), Lt(1)]
 Probability = Annotated[Number, Ge(0), Le(1)]
 Share = Annotated[Number, Gt(0), Le(1)]  # above 0, at most 1
