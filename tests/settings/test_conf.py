@@ -326,7 +326,7 @@ def test_corpora_and_word_vectors_of_the_paper(task, corpus, files, freeze, lowe
     """So that no table trains random vectors unless it is told to."""
     assert composed("data=paper", f"task={task}").data.name == corpus
     cfg = composed("sweep=table1", f"task={task}")
-    paths = [f"vectors/{file}" for file in files]
+    paths = [f"data/vectors/{file}" for file in files]
     assert cfg.vocab.vectors == (paths if len(paths) > 1 else paths[0])
     read = cfg.embed.freeze, cfg.vocab.lowercase, cfg.vocab.unit_vectors
     assert read == (freeze, lowercase, unit)

@@ -135,7 +135,7 @@ def test_word_vectors_are_found_or_their_origin_is_said(tmp_path, overridden):
     with pytest.raises(FileNotFoundError) as caught:
         inputs.checked_vector_files(composed(*coref))
     said = str(caught.value)
-    assert said.startswith("vocab.vectors=vectors/turian.50d.txt: no such file; ")
+    assert said.startswith(f"vocab.vectors={second}.txt: no such file; ")
     assert "coref/turian.50d.txt" in said
     assert "vocab.vectors=null" in said
     overridden("vocab.vectors")
