@@ -102,6 +102,9 @@ def unknown_option(group: str, name: str, options: Collection[str]) -> str:
     advice = _own_encoder(name) if group == "encoder" else ""
     if advice:
         return advice
+    of_results = CONF.parent / "results" / "conf"  # in a clone
+    if (of_results / group / f"{name}.yaml").is_file():
+        return f"{group}={name} is of RESULTS.md: add --config-dir {of_results}"
     names = list(options)
     for path in sorted((CONF / group).glob("*/*.yaml")):
         if path.parent.name != "shared":  # nobody chooses these

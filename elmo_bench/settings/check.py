@@ -71,6 +71,7 @@ def check(config: DictConfig) -> None:
 def faults(cfg: DictConfig) -> list[str]:
     """Return one line for each missing or wrong setting: what came, and what it must be."""
     wrong = list(_of_hydra(cfg))
+    wrong.extend(_unknown_for_corpus(cfg))
     try:
         raw, resolved = _plain(cfg, has_task="checkpoint" not in cfg)
     except OmegaConfBaseException as error:
@@ -337,6 +338,19 @@ def _sources(cfg: DictConfig) -> list[Any]:
     hydra = composition(cfg)
     sources = hydra.runtime.config_sources if hydra else ()
     return [source for source in sources if source.provider not in ("hydra", "schema")]
+
+
+def _unknown_for_corpus(cfg: DictConfig) -> Iterator[str]:
+    """Yield a message if the command chooses settings for a corpus that no file has: Hydra would
+    silently ignore it.
+    """
+    chosen = overridden(cfg).get("task/for", "")
+    is_left_out = chosen in ("", "null", "[]")  # in a sweep, ~task/for is ~task/for=null
+    if not is_left_out and not _option(cfg, "task/for", chosen):
+        yield (
+            f"task/for={chosen}, but there is no conf/task/for/{chosen}.yaml; ~task/for leaves out "
+            "a task's settings for a corpus"
+        )
 
 
 def _of_hydra(cfg: DictConfig) -> Iterator[str]:

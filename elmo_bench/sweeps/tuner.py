@@ -164,11 +164,15 @@ def _check_space(space: Overrides, config: Any) -> None:
         rate = None
         if key == "task.optimizer.lr" and isinstance(sweep, IntervalSweep):
             rate = OmegaConf.select(config, key)
-        if not is_setting or (rate is not None and not sweep.start <= rate <= sweep.end):
-            has = f"has {key}={rate}" if is_setting else "does not have this setting"
+        if not is_setting:
             raise ValueError(
-                f"tune draws {override.input_line}, but the model {has}: give another space, "
-                f"'{key}=interval(LOW,HIGH)', or leave it out: '++tune={{{key}:null}}'"
+                f"tune draws {override.input_line}, but the model does not have this setting: "
+                f"leave it out, '++tune={{{key}:null}}'"
+            )
+        if rate is not None and not sweep.start <= rate <= sweep.end:
+            raise ValueError(
+                f"tune draws {override.input_line}, but the model has {key}={rate}: give another "
+                f"space, '{key}=interval(LOW,HIGH)'"
             )
 
 

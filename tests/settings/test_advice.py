@@ -41,6 +41,7 @@ from tests.conftest import CONF
         ("encoder=bert", "did you mean encoder=bert_base?"),
         ("experiment=brt/nr", "experiment=brt/nr, but it must be "),
         ("experiment=brt/nr", "; did you mean experiment=bert/ner?"),
+        ("experiment=wikigold", "experiment=wikigold is of RESULTS.md: add --config-dir "),
         ("head=spam", "did you mean head=span?"),
         ("tsk=ner", "there is no setting tsk; did you mean task=ner?"),
         ("model=bert", "there is no setting model; did you mean encoder=bert?"),

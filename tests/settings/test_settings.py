@@ -39,6 +39,7 @@ WRONG = [
     ("job=embed input=a output=b.h5 elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
     ("job=perplexity input=a elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
     ("job=probe elmo.adapt=true", "elmo.adapt=true requires a run with a task"),
+    ("task/for=sample/nre", "task/for=sample/nre, but there is no conf/task/for/sample/nre.yaml; "),
     ("task=squad head=span", "encoder=mini reads texts apart, but tasks.squad.model.Span needs them"),
     ("task=squad task.joint=true", "task.joint=true, but tasks.squad.model.BiDafPlus needs"),
     ("task=squad head=span task.joint=false", "task.joint=false, but tasks.squad.model.Span needs"),
