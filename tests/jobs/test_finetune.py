@@ -23,7 +23,7 @@ TUNED = [
     "schedule=linear_warmup",
     "optimizer=adamw",
     "fit.batch_size=1",
-    "fit.max_epochs=2",
+    "fit.max_epochs=4",
 ]
 
 

@@ -84,7 +84,7 @@ PLATEAU = (
 )
 def test_killed_at_each_step(short_run, settings, steps):
     """With these settings, Lightning's own restart skips a part of dev, or a batch."""
-    settings = [*SMALL["ner"], "encoder=none", "fit.batch_size=4", "fit.max_epochs=3", *settings]
+    settings = [*SMALL["ner"], "fit.batch_size=4", "fit.max_epochs=3", *settings]
     settings = [*settings, "trainer.log_every_n_steps=1", "fit.save_minutes=0"]
     train(undisturbed := short_run(*settings))
     killed = short_run(*settings, "resume=true")
