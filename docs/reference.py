@@ -24,6 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from pydantic import BaseModel
 
+from elmo_bench import INTERNAL
 from elmo_bench.bounds import Number
 from elmo_bench.settings.schema import JOBS, Run, Section
 from elmo_bench.settings.types import shown as written
@@ -122,7 +123,7 @@ def conf(groups: list[str]) -> Iterator[str]:
             yield f"\n## {group}\n"
             for path in sorted((CONF / group).rglob("*.yaml")):
                 relative = path.relative_to(CONF / group)
-                if relative.parts[0] in ("for", "shared"):  # nobody chooses these
+                if not INTERNAL.isdisjoint(relative.parent.parts):
                     continue
                 option = relative.with_suffix("").as_posix()
                 about = " ".join(read(path.read_text(encoding="utf-8")).about)

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"  # pyproject.toml reads it, too
 # A wheel holds conf/ inside the package (see setup.py), a clone beside it.
-IS_CLONE = not (Path(__file__).parent / "conf").is_dir()
-CONF = Path(__file__).parents[IS_CLONE] / "conf"
+PACKAGE = Path(__file__).parent
+IS_CLONE = not (PACKAGE / "conf").is_dir()
+CONF = (PACKAGE.parent if IS_CLONE else PACKAGE) / "conf"
+INTERNAL = {"for", "paper", "shared"}  # folders in conf/ whose options other options choose
 COMMAND = ("python", "run.py") if IS_CLONE else ("elmo-bench",)
 __all__ = [
     "Elmo",

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from elmo_bench import COMMAND, CONF, __version__
+from elmo_bench import COMMAND, CONF, INTERNAL, __version__
 from elmo_bench.terminal import signals
 
 LOOKS = {"--dry-run": "true", "--download-only": "download"}  # option -> dry_run
@@ -125,11 +125,15 @@ def help_text() -> str:
     from omegaconf import OmegaConf
 
     lines = ""
-    groups = {path.parent.relative_to(CONF) for path in CONF.glob("*/**/*.yaml")}
-    for group in sorted(groups):
-        if group.parts[0] != "hydra":
-            options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-            lines += f"{group.as_posix()}: {', '.join(options)}\n"
+    for group in sorted(path for path in CONF.iterdir() if path.is_dir()):
+        if group.name == "hydra":
+            continue
+        options = list[str]()
+        for path in sorted(group.rglob("*.yaml")):
+            option = path.relative_to(group).with_suffix("")
+            if INTERNAL.isdisjoint(option.parent.parts):
+                options.append(option.as_posix())
+        lines += f"{group.name}: {', '.join(options)}\n"
     template = OmegaConf.load(CONF / "config.yaml").hydra.help.template
     template = template.replace("python run.py", shlex.join(COMMAND))
     return Template(template).substitute(APP_CONFIG_GROUPS=lines)

@@ -18,7 +18,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from yaml import MarkedYAMLError
 
-from elmo_bench import COMMAND, CONF
+from elmo_bench import COMMAND, CONF, INTERNAL
 from elmo_bench.runs import below, key_of, leaves
 from elmo_bench.terminal import listed, plain
 
@@ -107,7 +107,7 @@ def unknown_option(group: str, name: str, options: Collection[str]) -> str:
         return f"{group}={name} is of RESULTS.md: add --config-dir {of_results}"
     names = list(options)
     for path in sorted((CONF / group).glob("*/*.yaml")):
-        if path.parent.name != "shared":  # nobody chooses these
+        if path.parent.name not in INTERNAL:
             names.append(path.relative_to(CONF / group).with_suffix("").as_posix())
     if group == "encoder":
         # roberta_base is another model of the hub, and no misspelt bert_base.

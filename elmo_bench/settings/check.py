@@ -314,7 +314,9 @@ def applied_options(cfg: DictConfig) -> list[str]:
     lines = list[str]()
     of_corpus = str(choices(cfg).get("task/for"))
     if _option(cfg, "task/for", of_corpus):
-        lines.append(f"task/for {of_corpus} applied; ~task/for leaves it out")
+        lines.append(
+            f"settings for this corpus: conf/task/for/{of_corpus}.yaml; ~task/for leaves them out"
+        )
     if is_baseline(cfg):
         for key in ("finetune", "elmo.mix"):
             if given.get(key, "none") != "none":

@@ -3,6 +3,7 @@
 import re
 
 from elmo_bench import CONF
+from elmo_bench.cli import help_text
 from elmo_bench.settings.help import of_options
 
 
@@ -33,3 +34,11 @@ def test_options_of_a_sweep_have_a_section_each():
 
 def test_a_wrong_option_is_said():
     assert "task=nre, but it must be" in of_options(["task=nre"])[-1]
+
+
+def test_the_options_that_one_chooses():
+    """Those of subfolders bear the folder's name; what only other options choose is left out."""
+    lines = help_text().splitlines()
+    assert "experiment: bert/classify, bert/ner, bert/snli, bert/squad" in lines
+    assert "recipe: finetune_bert" in lines
+    assert not [line for line in lines if "shared" in line or line.startswith("task/for")]

@@ -157,7 +157,7 @@ def test_an_argument_without_a_hint_may_be_anything(monkeypatch):
 
 
 def test_settings_for_a_corpus_are_said():
-    said = ["task/for sample/ner applied; ~task/for leaves it out"]
+    said = ["settings for this corpus: conf/task/for/sample/ner.yaml; ~task/for leaves them out"]
     assert applied_options(composed()) == applied_options(composed("recipe=finetune_bert")) == said
     apart = applied_options(composed("task=snli", "head=summary", "encoder=mini"))
     assert apart[-1] == "encoder=mini reads an example's texts apart: task.joint=false"
