@@ -50,7 +50,7 @@ MAY = {
     "cli": {"build", "runs", "settings"},
     "api": {"build", "jobs", "report", "runs", "settings"},
 }
-CONSTANTS = ("COMMAND", "CONF", "IS_CLONE", "__version__")  # of the package
+CONSTANTS = ("COMMAND", "CONF", "INTERNAL", "IS_CLONE", "__version__")  # of the package
 # Where in elmo_bench/ a third-party package may be imported.
 ONLY = {
     "__future__": set(),  # its annotations would be strings, which no shape is read from

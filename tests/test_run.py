@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
+from pytorch_lightning.callbacks import Callback
 
 from elmo_bench.cli import is_out_of_memory
 from elmo_bench.jobs.train import train
 from elmo_bench.report import Tables, report
 from elmo_bench.runs import collect, read_counts
+from elmo_bench.terminal.signals import Stopped
 from tests.commands import (
     ROOT,
     SMALLEST,
@@ -75,6 +78,25 @@ def test_a_signal_is_a_line(tmp_path):
         assert f"stopped by {name}: " in said.read_text()
     assert not (folder / "result.json").exists()
     assert not (folder / "error.txt").exists()
+
+
+class Swallow(Callback):
+    """Gets a signal in the first batch, and clears the error that it raises."""
+
+    def on_train_batch_start(self, *_):
+        with suppress(Stopped):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+
+@pytest.mark.slow
+def test_a_swallowed_signal_ends_the_run(tmp_path):
+    """Compiled code may clear an error; the run ends at the next batch."""
+    swallowing = f"+task.callbacks=[{{_target_:{__name__}.Swallow}}]"
+    done = run(*SMALLEST, swallowing, f"hydra.run.dir={tmp_path}", f"cache_dir={tmp_path}")
+    assert done.returncode == 128 + signal.SIGINT
+    assert is_a_line(done.stderr)
+    assert not (tmp_path / "result.json").exists()
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from elmo_bench.settings.machine import check_cores, check_slurm_tasks, cores
 from elmo_bench.settings.targets import instantiate
 from elmo_bench.terminal import signals
 from elmo_bench.training.resume import AtomicCheckpoints
+from elmo_bench.training.stop import StopAgain
 
 WORKERS = 4  # maximum for a GPU; a worker prepares a batch in a few milliseconds
 ADVICE = "use trainer=auto to use the available devices"
@@ -79,11 +80,11 @@ def trainer(cfg: DictConfig, callbacks: Sequence[pl.Callback] = ()) -> pl.Traine
     Raises ValueError for devices that this machine does not have, and ImportError for a logger that
     is not installed.
     """
-    of_task = cfg.task.get("callbacks", ())
+    of_task = [instantiate(node) for node in cfg.task.get("callbacks", ())]
     settings: dict[str, Any] = {
         # Never Apple's GPU: it lacks float64, in which metrics are computed.
         "accelerator": device(cfg).partition(":")[0],
-        "callbacks": list(callbacks) + [instantiate(node) for node in of_task],
+        "callbacks": [StopAgain()] + list(callbacks) + of_task,
         "logger": list(map(instantiate, (cfg.get("logger") or {}).values())),
         "default_root_dir": cfg.run_dir,
         "enable_model_summary": False,

@@ -14,6 +14,7 @@ NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 IN_SWEEP = "ELMO_BENCH_IN_SWEEP"  # set in runs of a sweep, which reports what ended them
 WATCH = 1.0  # seconds between two checks of the parent
 _started: list[Callable[[], list[Popen]]] = []  # return processes of this run
+_raised: list[int] = []  # the signal that has raised `Stopped`
 
 
 class Stopped(SystemExit):
@@ -48,6 +49,7 @@ def stop_in_a_line() -> None:
                 process.kill()  # safe, since files are written atomically
             processes.clear()  # otherwise Lightning, which watches them, kills this process
         say(number, "the same command goes on from what it has kept (a training with resume=true)")
+        _raised.append(number)
         raise Stopped(128 + number)
 
     for kind in NAMES:
@@ -61,6 +63,12 @@ def _unraisable(raised: Any) -> None:
     if isinstance(raised.exc_value, Stopped):
         os._exit(int(str(raised.exc_value)))
     sys.__unraisablehook__(raised)
+
+
+def raise_again() -> None:
+    """Raise `Stopped` if a signal has raised it before, and something has swallowed it."""
+    if _raised:
+        raise Stopped(128 + _raised[0])
 
 
 def end_before_this(processes: Callable[[], list[Popen]]) -> None:
