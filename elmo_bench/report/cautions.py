@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from elmo_bench.runs import FEW_CLUSTERS, Key, smoke_batches
 from elmo_bench.terminal import counted_noun
 
-from .comparison import SPLITS
+from .comparison import SPLITS, splits_of
 from .names import corpus_title
 from .table import Cell, Report, first_few
 
@@ -36,7 +36,7 @@ def _of_cell(cell: Cell, split: str) -> Iterator[str]:
         subjects |= dict.fromkeys(run.cautions)
     for number in sorted(limits - {0}):
         yield f"smoke runs (trainer.limit_train_batches={number}), whose scores mean nothing"
-    other_splits = set(SPLITS) - {split}
+    other_splits = set(SPLITS) - set(splits_of(split))
     for subject in subjects:
         if subject.partition("/")[0] not in other_splits:
             sentences = [run.cautions.get(subject) for run in cell.runs]

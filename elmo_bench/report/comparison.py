@@ -16,6 +16,7 @@ from .significance import LEVEL, Test, compare, holm, with_power
 Question = tuple[frozenset[frozenset[str]], str, str]
 Flaw = tuple[str, str]  # why there is no test, and the folder of a run behind it
 SPLITS = ("dev", "test")
+BOTH = "both"  # dev and test together, as one set of examples
 SAME = "the difference varies neither with seeds nor with examples"
 EXACT = 1e-6  # a figure differs from that of its counts by less: rounding in float32
 
@@ -85,8 +86,33 @@ def metric_of(run: Run, metric: str | None) -> str:
     return metric or str(run.config["task"]["monitor"])
 
 
+def splits_of(split: str) -> tuple[str, ...]:
+    """Return the splits whose examples are scored together."""
+    return SPLITS if split == BOTH else (split,)
+
+
+def split_title(split: str) -> str:
+    """Return the name of a split for readers.
+
+    >>> split_title("test"), split_title("both")
+    ('test', 'dev and test')
+    """
+    return " and ".join(splits_of(split))
+
+
 def figure_of(run: Run, metric: str | None, split: str) -> float:
-    """Return a run's score, a fraction of 1; raises ValueError if it has none of that name."""
+    """Return a run's score, a fraction of 1, of `both` splits that of the sums of their counts.
+
+    Raises ValueError if it has none of that name, or of `both` splits no counts.
+    """
+    if split == BOTH:
+        counts = examples_of(run, metric, split)
+        if counts is None:
+            raise ValueError(
+                f"split=both: {run.folder} lacks the counts of {metric_of(run, metric)} on dev or "
+                "test, from which the score of both is computed; split=test needs none"
+            )
+        return float(figure(counts.rows.sum(0)))
     prefix = f"{split}/"
     name = f"{prefix}{metric_of(run, metric)}"
     if name in run.metrics:
@@ -102,8 +128,32 @@ def examples_of(run: Run, metric: str | None, split: str) -> Counts | None:
     """Return a run's counts, sorted by sentence, so that the order of the file does not matter, and
     with clusters numbered in the order of their first examples; None if it has none of the metric.
 
-    Raises ValueError if the run's score is not that of its counts.
+    Those of `both` splits are dev's and then test's, whose clusters are others. Raises ValueError
+    if the run's score is not that of its counts.
     """
+    parts = []
+    for each in splits_of(split):
+        counts = _examples_of_split(run, metric, each)
+        if counts is None:
+            return None
+        parts.append(counts)
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _joined(parts: Sequence[Counts]) -> Counts:
+    """Return the counts of several splits as one set of examples."""
+    groups = []
+    num_groups = 0
+    for part in parts:
+        groups.append(part.groups + num_groups)
+        num_groups += int(part.groups.max()) + 1 if part.groups.size else 0
+    rows = np.concatenate([part.rows for part in parts])
+    sentences = np.concatenate([part.sentences for part in parts])
+    return Counts(rows, sentences, np.concatenate(groups), parts[0].unit)
+
+
+def _examples_of_split(run: Run, metric: str | None, split: str) -> Counts | None:
+    """Return the sorted counts of a split; None if it has none of the metric."""
     name = metric_of(run, metric)
     counts = read_counts(run.folder / "counts" / f"{split}.npz", name)
     if counts is None:
@@ -137,22 +187,24 @@ def _incomparable(
 ) -> Flaw | None:
     """Return the reason why the counts of runs cannot be compared; None if they can."""
     first = counts[0]
+    where = split_title(split)
     # The second number is how much is right, but for precision how much is predicted.
     right = slice(0) if metric.rpartition("/")[2] == "precision" else slice(1, None, 6)
     for run, of_run in zip(runs, counts, strict=True):
         if of_run is None or first is None:
-            return f"counts/{split}.npz of a run is missing or lacks the metric", short(run.folder)
+            files = " or ".join(f"counts/{each}.npz" for each in splits_of(split))
+            return f"{files} of a run is missing or lacks the metric", short(run.folder)
         why = None
         if not np.array_equal(of_run.sentences, first.sentences):
-            why = f"the runs' {split} examples are different"
+            why = f"the runs' {where} examples are different"
         elif not np.array_equal(of_run.groups, first.groups):
-            why = f"the runs' {split} examples are grouped differently"
+            why = f"the runs' {where} examples are grouped differently"
         elif not np.array_equal(of_run.rows[..., right], first.rows[..., right]):
-            why = f"the runs' {split} examples differ in what is right"
+            why = f"the runs' {where} examples differ in what is right"
         if why:
             return why, f"{short(run.folder)}, {short(runs[0].folder)}"
     if first and len(np.unique(first.groups)) < 2:
-        return f"all {split} examples are one {first.unit}", ""
+        return f"all {where} examples are one {first.unit}", ""
     return None
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from elmo_bench.runs import Key, Run
 from elmo_bench.terminal import listed
 
-from .comparison import Comparison
+from .comparison import BOTH, Comparison
 from .depth import depths
 from .labels import headed, labels_of, title
 from .names import NONE, points
@@ -50,6 +50,7 @@ ABOUT_DEPTH = (
     "mean is not significantly better (one-sided, 5 % divided by the number of rows and of other "
     "layers, so that with 95 % every row names its best layer)."
 )
+ABOUT_BOTH = "Of each run dev chose the epoch, on all sides alike."
 ABOUT_DEEPER = "Deeper than: the rows of the same encoder whose layers all lie below."
 OF_DEPTH = ["layer with the highest mean", "may be the best", "deeper than"]  # heads of `depth`
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
@@ -154,7 +155,8 @@ def _measured_on(report: Report) -> str:
     if not sizes:
         return ""
     shown = sizes if len(sizes) == 1 else of_corpora
-    return f"{report.split.capitalize()} examples: {'; '.join(sorted(shown))}."
+    chosen = f" {ABOUT_BOTH}" if report.split == BOTH else ""
+    return f"{report.split_title.capitalize()} examples: {'; '.join(sorted(shown))}.{chosen}"
 
 
 def _trained_on(report: Report) -> str:
@@ -284,7 +286,7 @@ def depth(report: Report) -> Grid:
         texts = [str(ours.highest), candidates, "; ".join(rows_below)]
         rows.append(labels.rows[row] + texts)
     heads = labels.heads + OF_DEPTH
-    what = headed(report, f"which layers may be the best on {report.split}")
+    what = headed(report, f"which layers may be the best on {report.split_title}")
     grid = Grid(what, heads, rows, len(labels.heads), f"{ABOUT_DEPTH} {ABOUT_DEEPER}")
     if any(row[-1] for row in rows):
         return grid

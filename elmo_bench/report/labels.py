@@ -118,7 +118,7 @@ def title(report: Report, what: str) -> str:
     """Return the title of a table of a report's figures."""
     shown = labels_of(report)
     subject = "" if report.title or shown.subject in shown.constant else shown.subject
-    parts = subject, shown.constant, f"{report.split} {shown.figure}", what
+    parts = subject, shown.constant, f"{report.split_title} {shown.figure}", what
     about = ", ".join(filter(None, parts))
     return about if shown.constant and not report.title else titled(report.title, about)
 

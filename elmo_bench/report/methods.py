@@ -61,7 +61,7 @@ def _trained_and_measured(
             note = (run.config.get("data") or {}).get("note")
             if note:
                 notes[f" {tested_on}: {note}"] = None
-            figures[f"{report.split} {metric_title(run, report.metric)}"] = None
+            figures[f"{report.split_title} {metric_title(run, report.metric)}"] = None
     return list(tasks), list(figures), list(notes)
 
 

@@ -11,6 +11,7 @@ from elmo_bench.runs.query import HYDRAS, drawn
 from elmo_bench.runs.read import FILES, INPUTS
 from elmo_bench.terminal import listed
 
+from .comparison import splits_of
 from .table import Report
 
 MIXED = "runs of different code"
@@ -125,17 +126,22 @@ def _overlaps(report: Report) -> Iterator[str]:
     """Yield notes on examples that stand elsewhere, too: of each corpus, those of the run with
     most, since runs may have read a part of it.
     """
+    splits = splits_of(report.split)
 
     def num_examples(run: Run) -> int:
-        return sum(counts.get(report.split, [0])[0] for counts in run.overlap.values())
+        number = 0
+        for counts in run.overlap.values():
+            number += sum(counts.get(split, [0])[0] for split in splits)
+        return number
 
     by_corpus: dict[str, Overlap] = {}
     for run in sorted(report.runs, key=num_examples):  # the last run of a corpus has most
         title = report.task_titles[run.task]
         by_corpus[f"{title} ({run.settings.get('data.name', 'a corpus')})"] = run.overlap
     for corpus, overlap in by_corpus.items():
-        for line in overlap_lines(overlap, report.split):
-            yield f"{corpus}: {line}"
+        for split in splits:
+            for line in overlap_lines(overlap, split):
+                yield f"{corpus}: {line}"
 
 
 def software(runs: Iterable[Run]) -> str:

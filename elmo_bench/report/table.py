@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elmo_bench.runs import ENCODER, MIX, NOTHING, Key, Run, text
 
-from .comparison import Comparison
+from .comparison import Comparison, split_title
 from .names import is_number, name, task_titles
 
 Order = list[tuple[int, float, str]]  # what `order` sorts by, for each value of a key
@@ -58,6 +58,11 @@ class Report:
     title: str = ""  # distinguishes several reports
     chosen_among: int = 0  # of so many settings, at most, dev chose that of a cell; 0: no choice
     draws: list[Run] = field(default_factory=list)  # tried settings of the cells' sides
+
+    @property
+    def split_title(self) -> str:
+        """The name of the split for readers."""
+        return split_title(self.split)
 
     @property
     def keys(self) -> list[str]:

@@ -19,6 +19,7 @@ from elmo_bench.runs import (
 from elmo_bench.terminal import counted_noun, listed
 
 from .comparison import (
+    BOTH,
     SPLITS,
     Correction,
     compared,
@@ -27,6 +28,8 @@ from .comparison import (
     figure_of,
     metric_of,
     size,
+    split_title,
+    splits_of,
 )
 from .names import name
 from .published import published
@@ -78,14 +81,15 @@ def report(
     cells, notes = _compared(untested)
     missing = len(runs) - len(measured)
     if missing:
-        notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {split}")
+        on = split_title(split)
+        notes.insert(0, f"left out: {counted_noun(missing, 'run')} not evaluated on {on}")
     notes += remarks(untested)
     return corrected([replace(untested, cells=cells, notes=notes)])[0]
 
 
 def _measured(runs: Sequence[Run], split: str) -> list[Run]:
     """Return the runs that have scores on a split; raises ValueError if none has."""
-    one_of("split", split, SPLITS)
+    one_of("split", split, [*SPLITS, BOTH])
     measured = measured_on(runs, split)
     if measured:
         return measured
@@ -94,17 +98,21 @@ def _measured(runs: Sequence[Run], split: str) -> list[Run]:
             f"split=test: none of {len(runs)} runs was evaluated on it; split=dev reports dev"
         )
     raise ValueError(
-        f"split={split}: none of {len(runs)} runs was evaluated on it; job=evaluate does so"
+        f"split={split}: none of {len(runs)} runs was evaluated on {split_title(split)}; "
+        "job=evaluate does so"
     )
 
 
 def measured_on(runs: Iterable[Run], split: str) -> list[Run]:
-    """Return the runs that have scores on a split."""
-    measured: list[Run] = []
-    for run in runs:
-        if any(key.startswith(f"{split}/") for key in run.metrics):
-            measured.append(run)
+    """Return the runs that have scores on a split, of `both` on each."""
+    measured = list(runs)
+    for each in splits_of(split):
+        measured = [run for run in measured if _has_scores(run, each)]
     return measured
+
+
+def _has_scores(run: Run, split: str) -> bool:
+    return any(key.startswith(f"{split}/") for key in run.metrics)
 
 
 def _keys(

@@ -253,7 +253,7 @@ class Table(Section):
     columns: Keys = ""
     baseline: Values = None
     where: dict | None = None
-    split: Literal["test", "dev"] | None = None
+    split: Literal["test", "dev", "both"] | None = None
     metric: Text | None = None
     paper: Published | None = None
 

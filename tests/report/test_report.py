@@ -250,7 +250,7 @@ def test_mixed_code_is_noted(tmp_path):
             r"baseline=none: no such column; .*in the runs are top, \[0,1\], all",
         ),
         ({"metric": "em"}, r"metric=em: .*, a run of ner, .* only test/f1, test/recall"),
-        ({"split": "train"}, "split=train, but it must be dev or test"),
+        ({"split": "train"}, "split=train, but it must be dev, test or both"),
     ],
 )
 def test_what_is_not_there(runs, settings, message):

@@ -161,7 +161,7 @@ def figure_title(report: Report, cells: Iterable[Cell], split: str = "") -> str:
     for cell in cells:
         titles.update(metric_title(run, report.metric) for run in cell.runs)
     title = titles.pop() if len(titles) == 1 else "score"
-    return f"{split or report.split} {title}"
+    return f"{split or report.split_title} {title}"
 
 
 def row_titles(report: Report) -> dict[Key, str]:
