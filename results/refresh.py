@@ -35,7 +35,7 @@ from elmo_bench.settings.schema import Files, Keys, Table
 
 log = logging.getLogger(__name__)
 SHOWN = ("means", "differences")
-KINDS = (*SHOWN, "depth", "tuning", "paper", "layers", "cost")
+KINDS = (*SHOWN, "depth", "contrasts", "corpora", "tuning", "paper", "layers", "cost")
 CLAIMS, PROBES = "claims", "probes"  # blocks that are no tables
 OF_A_BLOCK = ("show", "command", "corpora")  # keys of a table that job=report lacks
 # Settings of the repository's own documents.

@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from elmo_bench.runs import RUNNING, Run, collect, failures, frozen, run_folders, short, where
 from elmo_bench.terminal import counted
 
+from .between_tasks import contrasts
 from .cautions import cautions
 from .published import stands_in
 from .selection import select
@@ -16,7 +18,7 @@ from .tuning import with_draws
 
 log = logging.getLogger(__name__)
 # The settings that each of several tables may override.
-SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "paper")
+SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "contrasts", "paper")
 MOST = 5  # a note names up to this many failed runs
 
 
@@ -71,6 +73,7 @@ def completed(settings: Mapping[str, Any], title: str, table: dict[str, Any]) ->
         "rows": as_list(every["rows"]) or None,
         "columns": columns,
         "baseline": tuple(map(frozen, values)) or None,
+        "contrasts": list(map(frozen, every["contrasts"] or [])),
     }
 
 
@@ -89,7 +92,7 @@ def reports_of(
     runs: Sequence[Run], failed: Sequence[Run], title: str, table: Mapping[str, Any]
 ) -> list[Report]:
     """Return a table's reports, the first with draws of `sweep=tune` and a note on failures."""
-    options = {key: value for key, value in table.items() if key != "where"}
+    options = {key: value for key, value in table.items() if key not in ("where", "contrasts")}
     chosen = [run for run in runs if run.trial is None]
     if not chosen:
         raise ValueError(
@@ -97,6 +100,7 @@ def reports_of(
             "give its command again with resume=true"
         )
     reports = select(chosen, **options, title=title)
+    reports[0] = replace(reports[0], contrasts=contrasts(reports[0], table["contrasts"]))
     for report in reports:
         report.notes.extend(cautions(report))
     draws = []

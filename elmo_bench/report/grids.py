@@ -11,6 +11,7 @@ from .comparison import BOTH, Comparison
 from .depth import depths
 from .labels import headed, labels_of, title
 from .names import NONE, points
+from .over_corpora import at_least, pooled
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
@@ -52,14 +53,29 @@ ABOUT_DEPTH = (
 )
 ABOUT_BOTH = "Of each run dev chose the epoch, on all sides alike."
 ABOUT_DEEPER = "Deeper than: the rows of the same encoder whose layers all lie below."
+ABOUT_CONTRASTS = (
+    "A step is the first column less the second, in points; the difference is the step on the "
+    "first row less that on the second. p (Holm) is corrected for all contrasts of the report, * "
+    f"marks it below {LEVEL}. Prefer different ones: the steps have opposite signs, each "
+    "significant by itself."
+)
+ABOUT_CORPORA = (
+    "Of the differences to {}, in points; corpora are a sample. Above 0 on: so many corpora at "
+    "least, with 95 %. Mean: of a random-effects model (Röver 2020), of five corpora or more. New "
+    "corpus: where the true difference on another corpus lies with 95 %. Corpora on which the same "
+    "models were tested, or which an encoder has seen, are not told from others."
+)
+OF_CORPORA = ["above 0 on", "below 0 on", "mean", "95 % interval", "new corpus, 95 %", "corpora"]
+OF_CONTRASTS = ["step", "first row", "second row", "on the first", "on the second"]
 OF_DEPTH = ["layer with the highest mean", "may be the best", "deeper than"]  # heads of `depth`
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
 
 def tables(report: Report) -> dict[str, Grid]:
-    """Return the tables by kind, in reading order: `means`, `differences`, `depth`, `tuning` and
-    `paper`; without empty ones and, because `differences` includes them, the means of a single row
-    with comparisons. Costs and the mix's weights are tables of the HTML page alone (`page.py`).
+    """Return the tables by kind, in reading order: `means`, `differences`, `depth`,
+    `contrasts`, `corpora`, `tuning` and `paper`; without empty ones and, because `differences`
+    includes them, the means of a single row with comparisons. Costs and the mix's weights are
+    tables of the HTML page alone (`page.py`).
     """
     has_comparisons = bool(comparisons_of([report]))
     grids = {}
@@ -69,6 +85,10 @@ def tables(report: Report) -> dict[str, Grid]:
         grids["differences"] = differences(report)
     if depths(report):
         grids["depth"] = depth(report)
+    if report.contrasts:
+        grids["contrasts"] = contrasts(report)
+    if has_comparisons and report.rows == ["data.name"] and len(report.all_rows) > 2:
+        grids["corpora"] = corpora(report)
     if sides(report):
         grids["tuning"] = tuning(report)
     if any(cell.published is not None for cell in report.cells):
@@ -291,6 +311,68 @@ def depth(report: Report) -> Grid:
     if any(row[-1] for row in rows):
         return grid
     return without(grid._replace(caption=ABOUT_DEPTH), {len(heads) - 1})
+
+
+def contrasts(report: Report) -> Grid:
+    """Return a table of the contrasts between rows."""
+    labels = labels_of(report)
+    rows = []
+    for contrast in report.contrasts:
+        a, b = [labels.columns[column] for column in contrast.columns]
+        names = [", ".join(labels.rows[row]) for row in contrast.rows]
+        steps = [points(step, signed=True) for step in contrast.steps]
+        low, high = contrast.interval
+        corrected = PRELIMINARY if contrast.p_holm is None else p_value(contrast.p_holm)
+        if contrast.is_significant:
+            corrected += "*"
+        tested_as = [
+            points(contrast.difference, signed=True),
+            f"{points(low, signed=True)} to {points(high, signed=True)}",
+            p_value(contrast.p),
+            corrected,
+            points(contrast.detectable),
+            "yes" if contrast.is_reversal else "no",
+        ]
+        rows.append([f"{a} − {b}"] + names + steps + tested_as)
+    heads = OF_CONTRASTS + TESTED + ["prefer different ones"]
+    what = headed(report, f"steps between columns, compared between rows, on {report.split_title}")
+    return Grid(what, heads, rows, 3, ABOUT_CONTRASTS)
+
+
+def corpora(report: Report) -> Grid:
+    """Return a table of what holds over the corpora that are a report's rows, of each column."""
+    labels = labels_of(report)
+    rows = []
+    for column in report.heads:
+        compared = []
+        for cells in report.by_row.values():
+            comparison = cells[column].comparison if column in cells else None
+            if comparison is not None:
+                compared.append(comparison)
+        if compared:
+            rows.append([labels.columns[column]] + _over_corpora(compared))
+    caption = ABOUT_CORPORA.format(labels.base)
+    return Grid(headed(report, "over corpora"), [labels.axes, *OF_CORPORA], rows, 1, caption)
+
+
+def _over_corpora(compared: Sequence[Comparison]) -> list[str]:
+    """Return the figures for the columns of OF_CORPORA."""
+    above, below = at_least(compared)
+    effects = []
+    errors = []
+    for comparison in compared:
+        if comparison.test is not None and comparison.test.p is not None:
+            effects.append(comparison.difference)
+            errors.append(comparison.test.scales[0].error)
+    number = str(len(effects))
+    mean = pooled(effects, errors)
+    counts = [f"{above} of {len(compared)}", f"{below} of {len(compared)}"]
+    if mean is None:
+        return [*counts, "", "", "", number]
+    intervals = []
+    for low, high in (mean.interval, mean.prediction):
+        intervals.append(f"{points(low, signed=True)} to {points(high, signed=True)}")
+    return counts + [points(mean.mean, signed=True)] + intervals + [number]
 
 
 def tuning(report: Report) -> Grid:

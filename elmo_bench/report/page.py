@@ -76,6 +76,8 @@ def _parts(report: Report) -> Iterator[Part]:
     means = shown.get("means", "") + shown.get("differences", "")
     notes = as_html("notes", footnotes([report]))
     yield ("", _figure(plots.comparison(report)) + means + notes)
+    yield ("Over corpora", shown.get("corpora", ""))
+    yield ("Between tasks", shown.get("contrasts", ""))
     yield ("Tuning", _figure(plots.tuning(report)) + shown.get("tuning", ""))
     yield ("Beside the paper", shown.get("paper", ""))
     if report.chosen_among:  # the previous chapter, on dev, includes these runs

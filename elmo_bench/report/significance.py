@@ -8,6 +8,7 @@ runs of each run's figure.
 Axes: N examples, C clusters of examples, R and Q runs (seeds) of two systems, S scores, M numbers.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -130,32 +131,43 @@ def covariance(without: Float[np.ndarray, "R C"]) -> Float[np.ndarray, "R R"]:
 def unpaired_scales(
     ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q C S M"]
 ) -> tuple[Scale, Scale, Scale]:
-    """Return the scale of all variances if each system has its own seeds, that without the
-    examples', and Welch's over the runs only.
+    """Return `weighted_scales` of the difference of two systems, each with its own seeds."""
+    return weighted_scales([ours, theirs], [1.0, -1.0])
 
-    The variance between a system's runs cannot be below the noise of their predictions on the
-    examples, which the jackknife estimates more precisely: few runs are often closer together than
-    they would be again. `shared`, the covariance of different runs due to the choice of examples,
-    is not lowered by more runs. Satterthwaite adds its degrees of freedom, so that more noise could
-    make p smaller; the two other scales prevent that.
+
+def weighted_scales(
+    systems: Sequence[np.ndarray], weights: Sequence[float]
+) -> tuple[Scale, Scale, Scale]:
+    """Return the scale of all variances of a weighted sum of systems' mean figures, that without
+    the examples', and Welch's over the runs only.
+
+    The counts of a system are "R C S M", over the same clusters; S and M may differ, of systems of
+    different tasks. The variance between a system's runs cannot be below the noise of their
+    predictions on the examples, which the jackknife estimates more precisely: few runs are often
+    closer together than they would be again. `shared`, the covariance of different runs due to the
+    choice of examples, is not lowered by more runs. Satterthwaite adds its degrees of freedom, so
+    that more noise could make p smaller; the two other scales prevent that.
     """
-    without_ours = without_each(ours)
-    without_theirs = without_each(theirs)
+    without = [without_each(system) for system in systems]
     welch = []
     runs = []
     examples = 0.0
-    for system, without in ((ours, without_ours), (theirs, without_theirs)):
-        covariances = covariance(without)
+    for system, left_out, weight in zip(systems, without, weights, strict=True):
+        covariances = covariance(left_out)
         count = len(system)
         own = float(np.trace(covariances))
         shared = (float(covariances.sum()) - own) / (count * (count - 1))
         between = float(figure(system.sum(1)).var(ddof=1))
-        welch.append((between / count, count - 1))
-        runs.append((max(between, own / count - shared) / count, count - 1))
-        examples += shared
-    both = np.concatenate([without_ours, without_theirs])
-    across = covariance(both)[: len(ours), len(ours) :].mean()
-    of_examples = max(examples - 2 * float(across), 0.0), ours.shape[1] - 1
+        square = weight * weight
+        welch.append((square * between / count, count - 1))
+        runs.append((square * max(between, own / count - shared) / count, count - 1))
+        examples += square * shared
+    for first, second in itertools.combinations(range(len(systems)), 2):
+        both = np.concatenate([without[first], without[second]])
+        count = len(systems[first])
+        across = covariance(both)[:count, count:].mean()
+        examples += 2 * weights[first] * weights[second] * float(across)
+    of_examples = max(examples, 0.0), systems[0].shape[1] - 1
     return _scale(*runs, of_examples), _scale(*runs), _scale(*welch)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from elmo_bench.runs import ENCODER, MIX, NOTHING, Key, Run, text
 
 from .comparison import Comparison, split_title
+from .contrast import Contrast
 from .names import is_number, name, task_titles
 
 Order = list[tuple[int, float, str]]  # what `order` sorts by, for each value of a key
@@ -58,6 +59,7 @@ class Report:
     title: str = ""  # distinguishes several reports
     chosen_among: int = 0  # of so many settings, at most, dev chose that of a cell; 0: no choice
     draws: list[Run] = field(default_factory=list)  # tried settings of the cells' sides
+    contrasts: list[Contrast] = field(default_factory=list)  # that were asked for
 
     @property
     def split_title(self) -> str:

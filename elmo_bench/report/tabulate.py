@@ -18,6 +18,7 @@ from elmo_bench.runs import (
 )
 from elmo_bench.terminal import counted_noun, listed
 
+from . import contrast
 from .comparison import (
     BOTH,
     SPLITS,
@@ -221,13 +222,21 @@ def _compared(report: Report) -> tuple[list[Cell], list[str]]:
 
 
 def corrected(reports: Sequence[Report], correct: Correction | None = None) -> list[Report]:
-    """Return the reports with p corrected, by default for all comparisons in them."""
+    """Return the reports with p corrected, by default for all comparisons in them; contrasts are a
+    family of their own.
+    """
     correction = correct or families(comparisons_of(reports))
+    of_all_reports = []
+    for report in reports:
+        of_all_reports += report.contrasts
+    remaining = contrast.corrected(of_all_reports)
     corrected_reports = []
     for report in reports:
         cells = []
         for cell in report.cells:
             comparison = cell.comparison and correction(cell.comparison)
             cells.append(replace(cell, comparison=comparison))
-        corrected_reports.append(replace(report, cells=cells))
+        number = len(report.contrasts)
+        corrected_reports.append(replace(report, cells=cells, contrasts=remaining[:number]))
+        remaining = remaining[number:]
     return corrected_reports

@@ -16,6 +16,7 @@ Places = Annotated[list[Literal["input", "output"]], MinLen(1)]
 Mix = Literal["all", "top", "uniform", "none"] | Natural | Annotated[list[Natural], MinLen(1)]
 Keys = Text | Annotated[list[Text], MinLen(1)]
 Values = str | int | float | bool | list[str | int | float | bool | list | None] | None
+Pair = Annotated[list[str | int | list[int]], MinLen(2), MaxLen(2)]  # of a column's values
 Files = File | Annotated[list[File], MinLen(1)]
 Formatted = Literal["float32", "float16"]
 Stored = Literal["float32", "bfloat16", "float16", "int8"]
@@ -255,6 +256,7 @@ class Table(Section):
     where: dict | None = None
     split: Literal["test", "dev", "both"] | None = None
     metric: Text | None = None
+    contrasts: list[Pair] | None = None
     paper: Published | None = None
 
 
