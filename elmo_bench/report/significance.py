@@ -168,16 +168,16 @@ def weighted_scales(
         across = covariance(both)[:count, count:].mean()
         examples += 2 * weights[first] * weights[second] * float(across)
     of_examples = max(examples, 0.0), systems[0].shape[1] - 1
-    return _scale(*runs, of_examples), _scale(*runs), _scale(*welch)
+    return scale_of(*runs, of_examples), scale_of(*runs), scale_of(*welch)
 
 
 def _of_models(ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q C S M"]) -> Scale:
     """Return the scale of the difference between these trained models on new examples."""
     change = without_each(ours).mean(0) - without_each(theirs).mean(0)
-    return _scale((float(covariance(change[None])[0, 0]), ours.shape[1] - 1))
+    return scale_of((float(covariance(change[None])[0, 0]), ours.shape[1] - 1))
 
 
-def _scale(*parts: tuple[float, float | int]) -> Scale:
+def scale_of(*parts: tuple[float, float | int]) -> Scale:
     """Return the scale of a sum of variances, with Satterthwaite's (1946) degrees of freedom."""
     variances = [variance for variance, _ in parts]
     total = sum(variances)
