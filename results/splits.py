@@ -1,8 +1,8 @@
 """Which split decides: how often the test is wrong on dev, on test and on both together, and the
 smallest difference that each finds, on each corpus of the second series.
 
-python results/splits.py                 # prints the tables of docs/validation.md; most of an hour
-python results/splits.py --repeats 100   # roughly, in some minutes
+python results/splits.py                  # prints the tables of docs/validation.md
+python results/splits.py --repeats 2000   # the same with less chance, in an hour or two
 
 Two systems are simulated that are equally good. Their examples are the corpus's own, drawn anew by
 cluster; how easy each is, how much runs differ, how much examples suit one system and how much
@@ -13,6 +13,7 @@ Axes: R runs of a system, N examples, C clusters, S scores, M numbers, K epochs.
 
 import argparse
 import csv
+import logging
 import math
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import overview
@@ -35,11 +35,12 @@ from elmo_bench.report.significance import by_cluster, compare, covariance, with
 from elmo_bench.report.table import Cell
 from elmo_bench.runs import F1, Run, figure
 
+log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
 DECIDE = (*SPLITS, BOTH)
 RUNS = 5  # of each system
 EPOCHS = 10  # from which dev chooses
-MORE = 40  # for the second system, if it has more epochs to choose from
+MORE = 20  # for the second system, if it has more epochs to choose from
 LEVELS = (0.05, 0.0025)
 STEP = 0.05  # of logits, for slopes
 
@@ -64,27 +65,25 @@ class Corpus:
     epochs: float  # between the late epochs of a run
 
 
-class Outcome(NamedTuple):
-    """Whether p was at most each of LEVELS, and the difference; of dev, test and both."""
-
-    rejected: Float[np.ndarray, "3 2"]
-    difference: Float[np.ndarray, " 3"]
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=1000, help="simulations a corpus")
+    parser.add_argument("--repeats", type=int, default=300, help="simulations a corpus")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     titles = overview.read(str(FOLDER / "corpora.yaml"))
     report = table(FOLDER / "series.yaml", "Gains")
     levels = []
     sizes = []
+    shares = []
     for cells in track(list(report.by_row.values()), "simulating", transient=True):
         several = list(cells.values())
         title = titles[str(several[0].runs[0].settings["data.name"])].title
-        levels.append([title, *_levels(corpus_of(several), options)])
+        shares.append(_levels(corpus_of(several), options))
+        levels.append([title, *_texts(shares[-1])])
         sizes.append([title, *_sizes(several)])
+        log.info("%s: %s", title, ", ".join(levels[-1][1:]))
+    levels.append(["all", *_texts(np.mean(shares, 0))])
     half = 196 * math.sqrt(LEVELS[0] * (1 - LEVELS[0]) / options.repeats)
     heads = ["corpus (task)", *DECIDE]
     heads += [f"{split}, more epochs" for split in DECIDE]
@@ -96,16 +95,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.stdout.write("\n\n".join(map(markdown_table, grids)) + "\n")
 
 
-def _levels(corpus: Corpus, options: argparse.Namespace) -> list[str]:
-    """Return how often the test is wrong: systems alike, then one with more epochs."""
-    texts: list[str] = []
+def _levels(corpus: Corpus, options: argparse.Namespace) -> Float[np.ndarray, "6 2"]:
+    """Return how often p is at most each of LEVELS, percent, on each of DECIDE: of systems alike,
+    then of one with more epochs.
+    """
+    shares = []
     with ProcessPoolExecutor(options.processes) as pool:
         for epochs in (EPOCHS, MORE):
             seeds = range(options.repeats)
             outcomes = list(pool.map(partial(simulated, corpus, epochs), seeds, chunksize=10))
-            shares = 100 * np.mean([outcome.rejected for outcome in outcomes], 0)
-            texts += [f"{usual:.1f}/{low:.2f}" for usual, low in shares]
-    return texts
+            shares.append(100 * np.mean(outcomes, 0))
+    return np.concatenate(shares)
+
+
+def _texts(shares: Float[np.ndarray, "6 2"]) -> list[str]:
+    return [f"{usual:.1f}/{low:.2f}" for usual, low in shares]
 
 
 def _sizes(cells: Sequence[Cell]) -> list[str]:
@@ -224,8 +228,9 @@ def _late(run: Run) -> float:
     return float(np.var(around, ddof=1)) if len(around) > 1 else 0.0
 
 
-def simulated(corpus: Corpus, epochs: int, seed: int) -> Outcome:
-    """Return the outcome of one comparison; the second system has so many epochs to choose from.
+def simulated(corpus: Corpus, epochs: int, seed: int) -> Float[np.ndarray, "3 2"]:
+    """Return whether p is at most each of LEVELS, 1 or 0, in one comparison on each of DECIDE; the
+    second system has so many epochs to choose from.
 
     With more than EPOCHS, the epochs of both differ by chance answers only, so that the systems
     remain equally good.
@@ -255,13 +260,11 @@ def simulated(corpus: Corpus, epochs: int, seed: int) -> Outcome:
     ]
     clusters[BOTH] = np.concatenate([clusters["dev"], clusters["test"] + clusters["dev"].max() + 1])
     rejected = np.zeros((len(DECIDE), len(LEVELS)))
-    differences = np.zeros(len(DECIDE))
     for number, split in enumerate(DECIDE):
         test = compare(*counts[split], clusters[split])
         p = 1.0 if test.p is None else test.p
         rejected[number] = [p <= level for level in LEVELS]
-        differences[number] = test.difference
-    return Outcome(rejected, differences)
+    return rejected
 
 
 def _resampled(split: Split, rng: np.random.Generator) -> Split:
@@ -285,8 +288,12 @@ def _answered(
     """Return counts of runs that find each thing with its chance."""
     chance = 1 / (1 + np.exp(-logits))
     gold = np.broadcast_to(split.gold, chance.shape)
-    right = rng.binomial(gold.astype(int), chance).astype(float)
-    predicted = gold if split.is_label else right + rng.binomial(2, 0.3 * (1 - chance))
+    if split.is_label:
+        right = (rng.random(chance.shape) < chance).astype(float)
+        predicted = gold
+    else:
+        right = rng.binomial(gold.astype(int), chance).astype(float)
+        predicted = right + rng.binomial(2, 0.3 * (1 - chance))
     return np.stack([right, gold, right, predicted], -1)[..., None, :]
 
 

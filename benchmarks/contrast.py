@@ -1,0 +1,76 @@
+"""Level of the test of contrasts between tasks, where nothing differs:
+
+    python -m benchmarks.contrast
+
+Four cells of five runs: two layers on each of two tasks. The tasks' scores are accuracy and F1, or
+both F1; their examples are the same texts or others. A cell of the table is how often p is small.
+"""
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.significance import LEVELS, Setting, clusters, pair
+from elmo_bench.report.contrast import WEIGHTS, scales_of
+from elmo_bench.report.significance import largest_p
+from elmo_bench.runs import Counts, figure
+
+RUNS = (5, 5)
+PROCESSES = {
+    "examples differ": Setting(taste=1.0, runs=RUNS),
+    "seeds differ": Setting(skill=0.3, runs=RUNS),
+    "both differ": Setting(skill=0.3, taste=1.0, runs=RUNS),
+    "both differ, 40 documents": Setting(skill=0.3, taste=1.0, runs=RUNS, clusters=40),
+    "second layer: twice the spread": Setting(skill=0.3, taste=1.0, runs=RUNS, steady=2.0),
+}
+METRICS = (("accuracy", "f1"), ("f1", "f1"))
+
+
+def p_of(setting: Setting, metrics: tuple[str, str], is_shared: bool, seed: int) -> float:
+    """Return p of one contrast; the ease of shared texts is the same on both tasks."""
+    groups = clusters(setting)
+    cells = []
+    for number, metric in enumerate(metrics):
+        draw = seed if is_shared else 2 * seed + number
+        sides = pair(replace(setting, metric=metric), draw)
+        sentences = np.arange(setting.examples, dtype=np.uint64)
+        if number and not is_shared:
+            sentences += np.uint64(setting.examples)
+        for side in sides:
+            cells.append([Counts(run, sentences, groups) for run in side])
+    difference = 0.0
+    for weight, runs in zip(WEIGHTS, cells, strict=True):
+        difference += weight * float(np.mean([figure(run.rows.sum(0)) for run in runs]))
+    return largest_p(difference, scales_of(cells))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=1000, help="simulations a cell")
+    parser.add_argument("--processes", type=int, default=2)
+    asked = parser.parse_args()
+    table = Table(title=f"p <= 0.05 / p <= 0.0025, percent; {asked.repeats} simulations a cell")
+    table.add_column("process")
+    columns = [(metrics, is_shared) for metrics in METRICS for is_shared in (False, True)]
+    for metrics, is_shared in columns:
+        texts = "same texts" if is_shared else "other texts"
+        table.add_column(f"{' and '.join(metrics)}, {texts}", justify="right")
+    with ProcessPoolExecutor(asked.processes) as pool:
+        for name, setting in PROCESSES.items():
+            cells = []
+            for metrics, is_shared in columns:
+                task = partial(p_of, setting, metrics, is_shared)
+                ps = np.array(list(pool.map(task, range(asked.repeats), chunksize=20)))
+                shares = [100 * np.mean(ps <= level) for level in LEVELS]
+                cells.append(f"{shares[0]:.1f} / {shares[1]:.2f}")
+            table.add_row(name, *cells)
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()
