@@ -1,15 +1,15 @@
 """Level and power of the test of runs on several splits (`data.folds`), with learners that learn:
 
     python -m benchmarks.folds             # nothing differs: how often p is small
-    python -m benchmarks.folds --gain 0.5  # the first side's features tell more: how often it is found
+    python -m benchmarks.folds --gain 0.5  # the first side's features tell more: how often found
 
 Each simulation draws a corpus. Two sides read disjoint features of equal information, so they are
 equal on average on new data. Each fold is test once, the next one is dev and chooses the penalty,
 and a model of its own seed trains on the others: `stable` is ridge regression on random hidden
-units, `unstable` the nearest neighbour in a random half of the features. A cell is the percentage of
-simulations with p <= 0.05 / p <= 0.0025 by three tests: the paired t-test over folds, which ignores
-that they share training examples; the test of reports, with Nadeau and Bengio's correction; and the
-test of reports for as many seeds on one fixed split, the first fold.
+units, `unstable` the nearest neighbour in a random half of the features. A cell is the percentage
+of simulations with p <= 0.05 / p <= 0.0025 by three tests: the paired t-test over folds, which
+ignores that they share training examples; the test of reports, with Nadeau and Bengio's correction;
+and the test of reports for as many seeds on one fixed split, the first fold.
 """
 
 import argparse

@@ -22,7 +22,6 @@ from .comparison import (
     SPLITS,
     Correction,
     compared,
-    examples_of,
     families,
     figure_of,
     metric_of,
@@ -159,8 +158,8 @@ def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:
 def grouped(
     runs: Iterable[Run], rows: Sequence[str], columns: Sequence[str] = ()
 ) -> dict[tuple[Key, Key], list[Run]]:
-    """Group runs by row and column; of runs of a seed (and draw) the first that finished counts, a
-    training before its own evaluations, which have neither epochs nor costs.
+    """Group runs by row and column; of runs of a seed (and draw, and fold) the first that finished
+    counts, a training before its own evaluations, which have neither epochs nor costs.
     """
 
     def precedence(run: Run) -> tuple[bool, str]:
@@ -169,7 +168,8 @@ def grouped(
     groups: dict[tuple[Key, Key], dict[Key, Run]] = defaultdict(dict)
     for run in runs:
         by_seed = groups[values(run, rows), values(run, columns)]
-        number = (run.seed, run.trial)
+        folds = values(run, ["data.fold", "trained_on.fold"])
+        number = (run.seed, run.trial, *folds)
         if number not in by_seed or precedence(run) < precedence(by_seed[number]):
             by_seed[number] = run
     return {place: list(by_seed.values()) for place, by_seed in groups.items()}
@@ -179,11 +179,9 @@ def _cell(
     row: Key, column: Key, runs: list[Run], metric: str | None, split: str, paper: str | None
 ) -> Cell:
     """Return a cell without its comparison."""
-    counts = examples_of(runs[0], metric, split)
-    shown_size = size(counts) if counts else ""
     figures = tuple(figure_of(run, metric, split) for run in runs)
     theirs = published(runs[0], metric_of(runs[0], metric), split, paper)
-    return Cell(row, column, runs, figures, shown_size, theirs)
+    return Cell(row, column, runs, figures, size(runs, metric, split), theirs)
 
 
 def _compared(report: Report) -> tuple[list[Cell], list[str]]:

@@ -15,8 +15,7 @@ from elmo_bench.terminal import duration
 
 
 def side_of(config: DictConfig) -> str:
-    """Return a digest of a run's settings without the seed, its fold, and what `sweep=tune` draws.
-    """
+    """Return a digest of a run's settings without seed, fold, and what `sweep=tune` draws."""
     content = config.copy()
     OmegaConf.set_struct(content, False)
     raw: Any = OmegaConf.to_container(content)
