@@ -80,7 +80,7 @@ def compare_folds(ours: Sequence[Measured], theirs: Sequence[Measured]) -> Test:
     count = len(differences)
     folds = ours[0].fold.folds
     error = corrected_error(differences, folds)
-    scales = (Scale(0.0, math.inf) if error < ROUNDING else Scale(error, count - 1),)
+    scales = (Scale(0.0, math.inf) if error < ROUNDING else Scale(error, float(count - 1)),)
     half = reach(scales, LEVEL)
     counts = {one.fold: one.counts for one in ours}
     most = 1.0 if ours[0].counts.rows.shape[-1] == F1 else 2.0
