@@ -95,7 +95,7 @@ def test_a_run_from_before_a_setting_has_its_default(key):
         ),
         ("elmo.mix=[1]", "elmo.mix=1"),
         ("data.folds=5 data.fold=2 seed=7", "data.folds=5 seed=7"),
-        ("data.folds=5 data.held_out=0.2", "data.folds=5"),
+        ("data=cola data.folds=5 data.held_out=0.2", "data=cola data.folds=5"),
         ("data.fold=2", "data.fold=null"),
         ("elmo.mix=[2,0]", "elmo.mix=[0,2]"),
         ("trainer=smoke store.dtype=int8", "trainer=smoke"),
