@@ -42,7 +42,7 @@ def deal(sizes: Mapping[G, int], folds: int) -> dict[G, int]:
     Groups of equal size come in an order that is random, but always the same; the largest group is
     dealt first, each to the fold that has fewest examples.
 
-    >>> deal({"a": 5, "b": 3, "c": 3, "d": 1}, 3) == {"a": 1, "b": 3, "c": 2, "d": 2}
+    >>> deal({"a": 5, "b": 3, "c": 3, "d": 1}, 3) == {"a": 1, "b": 2, "c": 3, "d": 2}
     True
     """
     shuffled = random.Random(0).sample(list(sizes), len(sizes))
