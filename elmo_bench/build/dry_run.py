@@ -20,7 +20,7 @@ from elmo_bench.encoders.frozen_layers import no_room
 from elmo_bench.encoders.memory import check_room
 from elmo_bench.encoders.store import row_bytes
 from elmo_bench.files.download import NotHereError, offline
-from elmo_bench.runs import is_baseline, overlap_lines, reads_apart
+from elmo_bench.runs import fold_of, is_baseline, overlap_lines, reads_apart
 from elmo_bench.settings import command, inputs
 from elmo_bench.settings.check import applied_options
 from elmo_bench.terminal import counted_noun
@@ -69,6 +69,9 @@ def _settings(config: DictConfig, keys: Sequence[str] = (), without: Sequence[st
     content = OmegaConf.masked_copy(config, chosen)
     for key in (*SAME, *without):
         OmegaConf.update(content, key, None, force_add=True)
+    fold = fold_of(config)
+    if fold is not None:  # which the seed may choose
+        content.data.fold = fold
     return OmegaConf.to_yaml(content)
 
 
@@ -117,7 +120,9 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
 
 def _of_split(cfg: DictConfig, examples: Examples, files: Mapping[str, Path], split: str) -> str:
     """A line on where the examples of a split come from, and how many they are."""
-    if split in files:
+    if fold_of(cfg) is not None:
+        origin = f"data.folds={cfg.data.folds}, fold {fold_of(cfg)}, {split}"
+    elif split in files:
         origin = f"data.files.{split}={files[split]}"
     else:
         origin = f"data.held_out={cfg.data.get('held_out')} of {files['train']}"

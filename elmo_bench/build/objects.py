@@ -1,5 +1,6 @@
 """Build the parts of a run from a config: ELMo, examples, vocabulary, model, store, batches."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench.elmo import Elmo
 from elmo_bench.encoders import LayerMemory, LayerStore, add_adapters, build_store
 from elmo_bench.nn import Backbone, Embed, Rnn, TaskModel
-from elmo_bench.runs import smoke_batches
+from elmo_bench.runs import fold_of, smoke_batches
 from elmo_bench.settings import inputs
 from elmo_bench.settings.targets import instantiate
 from elmo_bench.settings.types import arguments
@@ -26,6 +27,7 @@ from elmo_bench.training.cautions import (
     of_vectors,
 )
 from elmo_bench.training.data import Example, Examples, TaskData
+from elmo_bench.training.folds import Folds
 from elmo_bench.training.in_parts import InParts
 from elmo_bench.training.module import TaskModule
 from elmo_bench.training.optim import FineTuning
@@ -102,6 +104,7 @@ def examples(
         fraction=cfg.fraction,
         overfit=cfg.fit.get("overfit") if has_training else None,
         held_out=cfg.data.get("held_out") if has_training else None,
+        folds=_folds(cfg, read) if has_training else None,
         seed=cfg.seed,
         vocab=vocab,
     )
@@ -115,6 +118,21 @@ def _readers(
     for split in inputs.SPLITS:
         readers[split] = reader(cfg, split, "" if split in files else "train")
     return readers
+
+
+def _folds(
+    cfg: DictConfig, given: Mapping[str, Callable[[Path], Iterator[Example]]] | None
+) -> Folds | None:
+    """Return the fold that is test, and the reader of each file as each split: the one `given` for
+    the split, or else the split's own with what the corpus has for the file.
+    """
+    number = fold_of(cfg)
+    if number is None:
+        return None
+    read = {}
+    for split, file in itertools.product(inputs.SPLITS, repeat=2):
+        read[split, file] = given[split] if given else reader(cfg, split, file)
+    return Folds(number, cfg.data.folds, read)
 
 
 def vocab(cfg: DictConfig, examples: Examples) -> tuple[Vocab, Mapping[str, np.ndarray]]:

@@ -13,7 +13,8 @@ from elmo_bench import CONF
 from elmo_bench.settings import inputs
 
 ADDRESS = re.compile(r"\w+://|//|\\\\")
-ABOUT = ("option", "origin", "note")  # of a corpus: texts that no job reads
+# Of a corpus: texts that no job reads, and how training split it; other jobs read whole files.
+ABOUT = ("option", "origin", "note", "folds", "fold")
 # Limits of a config.
 DEPTH = 20
 NODES = 10_000

@@ -18,6 +18,7 @@ from elmo_bench.runs import (
     Run,
     below,
     counted,
+    fold_of,
     hash_files,
     number_of,
     read_counts,
@@ -120,6 +121,8 @@ def _texts(cfg: DictConfig, runs: tuple[Run, Run], counts: Counts) -> list[list[
     for key, run in zip("ab", runs, strict=True):
         _check_trusted(run, f"{key}={run.folder}")
     split = cfg.split
+    if fold_of(runs[0].config) is not None:
+        raise ValueError("these runs were measured on folds (data.folds), which no file has")
     config = _config(cfg, runs[0])
     path = inputs.corpus(config, [split])[split]
     name = f"data.{split}"  # of the file among the run's inputs

@@ -10,12 +10,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from elmo_bench import build
 from elmo_bench.build import hardware
-from elmo_bench.build.checkpoint import MODEL, extend, restore
+from elmo_bench.build.checkpoint import MODEL, Restored, extend, restore
 from elmo_bench.build.task_format import reader, task_format
 from elmo_bench.report.result import print_line, print_metrics
 from elmo_bench.runs import beginning, corpus_of, hash_files, write_result
 from elmo_bench.settings import command, inputs
-from elmo_bench.text import Vocab
 from elmo_bench.training import cautions
 from elmo_bench.training.data import Examples
 from elmo_bench.training.log import is_first
@@ -41,7 +40,7 @@ def evaluate(cfg: DictConfig) -> dict[str, float]:
     named = config if cfg.data.name == "checkpoint" else cfg
     hardware.device(config)  # raises its error before an earlier evaluation in the folder moves
     with beginning(named, inputs.files(named)) if is_first() else nullcontext():
-        file, examples = _examples(config, restored.vocab)
+        file, examples = _examples(config, restored)
         extend(config, module, restored.vocab, examples.all_sentences)
     trainer = hardware.trainer(config, [])
     data = build.data(config, examples, restored.vocab, module.model.backbone)
@@ -106,15 +105,32 @@ def _cautions(
 def prepare(cfg: DictConfig) -> None:
     """Raise what the job raises before it computes: of the checkpoint and of the corpus."""
     restored = restore(cfg)
-    _examples(restored.config, restored.vocab)
+    _examples(restored.config, restored)
 
 
-def _examples(cfg: DictConfig, vocab: Vocab) -> tuple[Path, Examples]:
+def _check_folds(file: Path, restored: Restored, source: str) -> None:
+    """Raise ValueError for a file of which a model that was trained on folds has seen a part."""
+    trained = restored.content["run"]
+    folds = trained["config"]["data"].get("folds")
+    if folds is None:
+        return
+    digest = hash_files({"file": file})["file"]
+    seen = {name: known for name, known in trained["inputs"].items() if name.startswith("data.")}
+    if digest in seen.values():
+        raise ValueError(
+            f"checkpoint={source} was trained with data.folds={folds} on a part of {file}: the "
+            "result.json beside it has the scores of its test fold; data=NAME, or data=files "
+            "data.files.test=FILE, gives another corpus"
+        )
+
+
+def _examples(cfg: DictConfig, restored: Restored) -> tuple[Path, Examples]:
     """Return the split's file and examples."""
     file = inputs.corpus(cfg, [cfg.split])[cfg.split]
+    _check_folds(file, restored, cfg.checkpoint)
     cfg.data.name = cfg.data.name or str(file)  # data=files is named by its training file, if any
     read = {"test": reader(cfg, "test", cfg.split)}
-    return file, build.examples(cfg, {"test": file}, read, vocab)
+    return file, build.examples(cfg, {"test": file}, read, restored.vocab)
 
 
 def _config(cfg: DictConfig, trained: dict[str, Any]) -> DictConfig:

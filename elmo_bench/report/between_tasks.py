@@ -8,6 +8,7 @@ from elmo_bench.terminal import listed
 
 from .comparison import compared, examples_of
 from .contrast import Contrast, scales_of
+from .folds import NO_FOLD, fold_of_run
 from .significance import largest_p
 from .table import Cell, Report
 
@@ -15,8 +16,8 @@ Pair = tuple[Hashable, Hashable]  # values of a column's key
 
 
 def contrasts(report: Report, pairs: Iterable[Pair]) -> list[Contrast]:
-    """Return the contrasts of these pairs of columns between all rows that have both; p is not
-    corrected.
+    """Return the contrasts of these pairs of columns between all rows that have both, without runs
+    on folds; p is not corrected.
 
     Rows of a pair have equal encoders, and two runs or more in each cell: a single one does not
     show how much runs differ. Raises ValueError for a report of several keys in its columns, for a
@@ -27,7 +28,7 @@ def contrasts(report: Report, pairs: Iterable[Pair]) -> list[Contrast]:
         a, b = [_column(report, value) for value in pair]
         rows = []
         for row, cells in report.by_row.items():
-            if a in cells and b in cells:
+            if a in cells and b in cells and fold_of_run(cells[a].runs[0]) == NO_FOLD:
                 rows.append(row)
         for first, second in combinations(rows, 2):
             four = [report.by_row[row][column] for row in (first, second) for column in (a, b)]

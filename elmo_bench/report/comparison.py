@@ -10,6 +10,7 @@ import numpy as np
 from elmo_bench.runs import Counts, Run, figure, read_counts, short
 from elmo_bench.terminal import listed
 
+from .folds import Measured, by_fold, compare_folds, fold_of_run, unlike
 from .significance import LEVEL, Test, compare, holm, with_power
 
 # The runs of both sides, in any order, the metric and the split.
@@ -61,12 +62,18 @@ def compared(
     untested = Comparison(difference, error_reduction, question=question)
     every = list(runs) + list(base)
     examples = [examples_of(run, metric, split) for run in every]
-    flaw = _incomparable(every, examples, split, our_metric)
+    flaw = _flaw_of_folds(runs, base) or _incomparable(every, examples, split, our_metric)
     if flaw:
         return untested._replace(flaw=flaw)
     counts = [of_run for of_run in examples if of_run is not None]  # all of them, without a flaw
-    rows = np.stack([of_run.rows for of_run in counts])
-    test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
+    if len(by_fold(every)) > 1:
+        on_folds = []
+        for run, of_run in zip(every, counts, strict=True):
+            on_folds.append(Measured(fold_of_run(run), figure_of(run, metric, split), of_run))
+        test = compare_folds(on_folds[: len(runs)], on_folds[len(runs) :])
+    else:
+        rows = np.stack([of_run.rows for of_run in counts])
+        test = compare(rows[: len(runs)], rows[len(runs) :], counts[0].groups)
     if not test.scales[0].error:
         return untested._replace(flaw=(SAME, ""))
     return untested._replace(test=test._replace(unit=counts[0].unit))
@@ -172,20 +179,60 @@ def _examples_of_split(run: Run, metric: str | None, split: str) -> Counts | Non
     return Counts(counts.rows[order], counts.sentences[order], clusters, counts.unit)
 
 
-def size(counts: Counts) -> str:
-    """Return the numbers of examples and clusters, such as "170 in 18 documents"."""
-    clusters = len(np.unique(counts.groups))
-    examples = f"{len(counts.rows):,}"
-    units = f"{counts.unit}s" if clusters > 1 else counts.unit
-    if clusters < len(counts.rows):
-        return f"{examples} in {clusters:,} {units}"
-    return examples if counts.unit == "cluster" else f"{examples} {units}"
+def size(runs: Sequence[Run], metric: str | None, split: str) -> str:
+    """Return the numbers of examples and clusters of a cell's runs, such as "170 in 18 documents",
+    those of several folds together; "" if a run has no counts of the metric.
+    """
+    num_examples = 0
+    num_clusters = 0
+    folds = by_fold(runs)
+    unit = "cluster"
+    for positions in folds.values():
+        counts = examples_of(runs[positions[0]], metric, split)
+        if counts is None:
+            return ""
+        num_examples += len(counts.rows)
+        num_clusters += len(np.unique(counts.groups))
+        unit = counts.unit
+    examples = f"{num_examples:,}"
+    units = f"{unit}s" if num_clusters > 1 else unit
+    shown = examples if unit == "cluster" else f"{examples} {units}"
+    if num_clusters < num_examples:
+        shown = f"{examples} in {num_clusters:,} {units}"
+    return f"{shown}, {len(folds)} folds" if len(folds) > 1 else shown
+
+
+def _flaw_of_folds(runs: Sequence[Run], base: Sequence[Run]) -> Flaw | None:
+    """Return the reason why the folds of two sides cannot be compared; None if they can."""
+    why = unlike(runs, base)
+    return (why, "") if why else None
 
 
 def _incomparable(
     runs: Sequence[Run], counts: Sequence[Counts | None], split: str, metric: str
 ) -> Flaw | None:
-    """Return the reason why the counts of runs cannot be compared; None if they can."""
+    """Return the reason why the counts of runs, each with those of the first run of its fold,
+    cannot be compared; None if they can.
+    """
+    folds = by_fold(runs)
+    for positions in folds.values():
+        of_fold = [runs[position] for position in positions]
+        counts_of_fold = [counts[position] for position in positions]
+        flaw = _unlike_first(of_fold, counts_of_fold, split, metric)
+        if flaw:
+            return flaw
+    first = counts[0]
+    if len(folds) == 1 and first and len(np.unique(first.groups)) < 2:
+        return f"all {split_title(split)} examples are one {first.unit}", ""
+    return None
+
+
+def _unlike_first(
+    runs: Sequence[Run], counts: Sequence[Counts | None], split: str, metric: str
+) -> Flaw | None:
+    """Return the first reason why counts cannot be compared with those of the first run; None if
+    they can.
+    """
     first = counts[0]
     where = split_title(split)
     # The second number is how much is right, but for precision how much is predicted.
@@ -203,8 +250,6 @@ def _incomparable(
             why = f"the runs' {where} examples differ in what is right"
         if why:
             return why, f"{short(run.folder)}, {short(runs[0].folder)}"
-    if first and len(np.unique(first.groups)) < 2:
-        return f"all {where} examples are one {first.unit}", ""
     return None
 
 

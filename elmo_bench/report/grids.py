@@ -30,6 +30,10 @@ ABOUT_TESTS = (
     f"it below {LEVEL}. {PRELIMINARY.capitalize()}: fewer than {FEWEST} runs a side decide "
     "nothing; a single run has no p, and its interval is for these models on new examples."
 )
+ABOUT_FOLDS = (
+    "Folds: each was test in some runs of both sides; the test is over folds' differences, with "
+    f"Nadeau and Bengio's (2003) correction, and fewer than {FEWEST} folds are {PRELIMINARY}, too."
+)
 ABOUT_SMALLEST = (
     f"{SMALLEST.capitalize()}: the smallest true difference that so many runs and examples find (p "
     f"(Holm) below {LEVEL}) in 80 % of cases."
@@ -228,6 +232,7 @@ def differences(report: Report) -> Grid:
     base = labels_of(report).base
     rows = []
     has_smallest = False
+    has_folds = False
     for cell in report.cells:
         figures = [score(cell)]
         if cell.comparison is None:
@@ -237,12 +242,15 @@ def differences(report: Report) -> Grid:
             figures.append(points(cell.comparison.error_reduction))
             test = cell.comparison.test
             has_smallest = has_smallest or (test is not None and test.detectable is not None)
+            has_folds = has_folds or (test is not None and test.folds is not None)
         rows.append((cell, figures))
     sentences = [
         f"A row is a way to train; the difference is to {base}, in points, above 0 if the row is "
         "better.",
         ABOUT_TESTS,
     ]
+    if has_folds:
+        sentences.append(ABOUT_FOLDS)
     if has_smallest:
         sentences.append(ABOUT_SMALLEST)
     sentences.append(ABOUT_ERRORS)

@@ -61,7 +61,8 @@ def _row_settings(report: Report) -> tuple[dict[str, list[Hashable]], dict[str, 
     """Return the keys that differ between rows, each with its values by row in the order of
     `report.all_rows`, and the keys that have one value, with it.
 
-    The share of the training data is among these if all runs have a part of it.
+    The share of the training data is among these if all runs have a part of it, and the number of
+    folds if all have the same.
     """
     varying: dict[str, list[Hashable]] = {}
     constant: dict[str, Hashable] = {}
@@ -74,6 +75,9 @@ def _row_settings(report: Report) -> tuple[dict[str, list[Hashable]], dict[str, 
     shares = {run.settings.get("fraction", 1) for run in report.runs}
     if len(shares) == 1 and shares != {1} and "fraction" not in report.keys:
         constant["fraction"] = shares.pop()
+    folds = {run.settings.get("data.folds") for run in report.runs}
+    if len(folds) == 1 and folds != {None} and "data.folds" not in report.keys:
+        constant["data.folds"] = folds.pop()
     return varying, constant
 
 

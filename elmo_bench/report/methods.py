@@ -21,6 +21,14 @@ TESTS = (
     "(1979) method; the 95 % intervals are not corrected. With fewer than "
     f"{FEWEST} runs a side no difference is claimed."
 )
+FOLDS = (
+    "all examples are dealt into {} folds, in whole documents or whatever else shares text; in "
+    "each run one fold is test, another dev, and the others training."
+)
+ON_FOLDS = (
+    " Where runs have folds, a two-sided t-test over the folds' differences takes its place, whose "
+    "variance is corrected for training sets that overlap (Nadeau and Bengio 2003)."
+)
 
 
 def methods(reports: Sequence[Report]) -> str:
@@ -33,8 +41,10 @@ def methods(reports: Sequence[Report]) -> str:
             settings.add(folders_of(cell.runs))
     seeds = sorted({run.seed for run in runs})
     seed_or_seeds = "seeds" if len(seeds) > 1 else "seed"
-    is_tested = any(one.test and one.test.p is not None for one in comparisons_of(reports))
-    tests = TESTS if is_tested else ""
+    tested = [one.test for one in comparisons_of(reports) if one.test and one.test.p is not None]
+    tests = TESTS if tested else ""
+    if any(test.folds for test in tested):
+        tests += ON_FOLDS
     return (
         f"We train models of {listed(tasks)}: {counted_noun(len(runs), 'run')} of "
         f"{counted_noun(len(settings), 'setting')}, with {seed_or_seeds} "
@@ -58,8 +68,11 @@ def _trained_and_measured(
                 tasks[f"{titles[run.task]} ({trained_on})"] = None
             else:
                 tasks[f"{titles[run.task]} ({trained_on}, scored on {tested_on})"] = None
+            folds = run.settings.get("data.folds")
             note = (run.config.get("data") or {}).get("note")
-            if note:
+            if folds is not None:
+                notes[f" {tested_on}: {FOLDS.format(folds)}"] = None
+            elif note:  # on the files of a split
                 notes[f" {tested_on}: {note}"] = None
             figures[f"{report.split_title} {metric_title(run, report.metric)}"] = None
     return list(tasks), list(figures), list(notes)

@@ -109,8 +109,8 @@ def _reads_as_much(run: Run, name: str) -> bool:
 
 
 def _reads_all(run: Run) -> bool:
-    """Whether the run uses its whole training set, and not the file of a part of it."""
-    if not _has_all(run, {"fraction": 1}):
+    """Whether the run uses its whole training set, and neither folds nor the file of a part."""
+    if not _has_all(run, {"fraction": 1, "data.folds": None}):
         return False
     whole = _content()["corpora"].get(run.task, {}).get("train")
     used = run.settings.get("data.files.train")

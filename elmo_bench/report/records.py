@@ -61,6 +61,7 @@ def _comparison(compared: Comparison | None) -> dict[str, Any]:
         "examples": test.examples if test else None,
         "clusters": test.clusters if test else None,
         "unit": test.unit if test else None,
+        "folds": test.folds if test else None,
         "low": low,
         "high": high,
     }

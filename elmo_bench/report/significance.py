@@ -53,11 +53,12 @@ class Test(NamedTuple):
     # comparisons. None with fewer than FEWEST runs a side: rough, and nothing is decided.
     detectable: float | None = None
     most: float = 1.0  # the largest difference there is; of correlations 2
+    folds: int | None = None  # number of folds that were test (`report/folds.py`); None: one split
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether a side has fewer than FEWEST runs."""
-        return min(self.runs) < FEWEST
+        """Whether a side has fewer than FEWEST runs, or runs on fewer folds."""
+        return min(*self.runs, self.folds or FEWEST) < FEWEST
 
 
 def compare(

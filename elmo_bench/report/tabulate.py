@@ -24,7 +24,6 @@ from .comparison import (
     SPLITS,
     Correction,
     compared,
-    examples_of,
     families,
     figure_of,
     metric_of,
@@ -32,6 +31,7 @@ from .comparison import (
     split_title,
     splits_of,
 )
+from .folds import NO_FOLD, fold_of_run
 from .names import name
 from .published import published
 from .remarks import remarks
@@ -92,6 +92,11 @@ def _measured(runs: Sequence[Run], split: str) -> list[Run]:
     """Return the runs that have scores on a split; raises ValueError if none has."""
     one_of("split", split, [*SPLITS, BOTH])
     measured = measured_on(runs, split)
+    if split == BOTH and any(fold_of_run(run) != NO_FOLD for run in measured):
+        raise ValueError(
+            "split=both: runs with data.folds have an example in dev of one fold and in test of "
+            "another, so it would count twice; use split=test"
+        )
     if measured:
         return measured
     if split == "test":
@@ -168,8 +173,8 @@ def _column(asked: Key, columns: Iterable[Key], keys: Sequence[str]) -> Key:
 def grouped(
     runs: Iterable[Run], rows: Sequence[str], columns: Sequence[str] = ()
 ) -> dict[tuple[Key, Key], list[Run]]:
-    """Group runs by row and column; of runs of a seed (and draw) the first that finished counts, a
-    training before its own evaluations, which have neither epochs nor costs.
+    """Group runs by row and column; of runs of a seed (and draw, and fold) the first that finished
+    counts, a training before its own evaluations, which have neither epochs nor costs.
     """
 
     def precedence(run: Run) -> tuple[bool, str]:
@@ -178,7 +183,8 @@ def grouped(
     groups: dict[tuple[Key, Key], dict[Key, Run]] = defaultdict(dict)
     for run in runs:
         by_seed = groups[values(run, rows), values(run, columns)]
-        number = (run.seed, run.trial)
+        folds = values(run, ["data.fold", "trained_on.fold"])
+        number = (run.seed, run.trial, *folds)
         if number not in by_seed or precedence(run) < precedence(by_seed[number]):
             by_seed[number] = run
     return {place: list(by_seed.values()) for place, by_seed in groups.items()}
@@ -188,11 +194,9 @@ def _cell(
     row: Key, column: Key, runs: list[Run], metric: str | None, split: str, paper: str | None
 ) -> Cell:
     """Return a cell without its comparison."""
-    counts = examples_of(runs[0], metric, split)
-    shown_size = size(counts) if counts else ""
     figures = tuple(figure_of(run, metric, split) for run in runs)
     theirs = published(runs[0], metric_of(runs[0], metric), split, paper)
-    return Cell(row, column, runs, figures, shown_size, theirs)
+    return Cell(row, column, runs, figures, size(runs, metric, split), theirs)
 
 
 def _compared(report: Report) -> tuple[list[Cell], list[str]]:

@@ -31,6 +31,7 @@ from .folder import (
 from .identity import (
     as_baseline as as_baseline,
     below as below,
+    fold_of as fold_of,
     hash_files as hash_files,
     identity_of as identity_of,
     is_baseline as is_baseline,

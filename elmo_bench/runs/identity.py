@@ -67,6 +67,10 @@ EARLIER: dict[str, Any] = {
     "draw_seed": None,
     "data.held_out": None,
     "trained_on.held_out": None,
+    "data.folds": None,
+    "data.fold": None,
+    "trained_on.folds": None,
+    "trained_on.fold": None,
     "task.joint": False,
 }
 # Below these keys null means the default of a class; a run that lacks such a key has null.
@@ -217,7 +221,28 @@ def written_alike(config: Mapping[str, Any]) -> dict[str, Any]:
             section = section.get(section_name) or {}
         if section:  # a made-up config may lack whole sections
             section.setdefault(name, value)
+    fold = fold_of(alike)
+    if fold is not None:
+        alike["data"]["fold"] = fold
     return alike
+
+
+def fold_of(config: Mapping[str, Any]) -> int | None:
+    """Return the number of the fold that a run is tested on, from 1: `data.fold`, or that of the
+    seed; None without `data.folds`, or without a seed.
+
+    >>> fold_of({"data": {"folds": 10}, "seed": 10}), fold_of({"data": {"folds": 10}, "seed": 11})
+    (10, 1)
+    """
+    data = config.get("data") or {}
+    folds = data.get("folds")
+    fold = data.get("fold")
+    seed = config.get("seed")
+    if folds is None:
+        return None
+    if fold is None and seed is not None:
+        return int((seed - 1) % folds + 1)
+    return fold  # type: ignore[no-any-return]
 
 
 def is_baseline(config: Mapping[str, Any]) -> bool:
@@ -272,6 +297,10 @@ def without_effect(config: Mapping[str, Any]) -> Iterator[str]:
         yield from ("finetune", "store", "task.joint")
     if not settings.get("elmo.adapt") or mix == "none":
         yield "adapt"
+    if settings.get("data.folds") is None:
+        yield "data.fold"
+    else:
+        yield "data.held_out"  # a fold is dev
     if "budget" not in settings:  # the space is for sweep=tune
         yield "tune"
     # A single share is 1 for any logit; a uniform mix has no logits.

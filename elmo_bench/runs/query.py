@@ -11,7 +11,7 @@ from .read import FILES, INPUTS, Run, frozen, text
 Key = tuple[Hashable, ...]  # values of settings
 NOTHING = "-"  # value of a key that a run lacks, or that has no effect in it
 # Keys that may differ between runs of an experiment, besides those without effect on scores.
-WITHIN = ("seed", "trial", "job", "split", "inputs.checkpoint")
+WITHIN = ("seed", "trial", "data.fold", "trained_on.fold", "job", "split", "inputs.checkpoint")
 ENCODER = "encoder.name"
 MIX = "elmo.mix"
 # How Hydra builds what a section names; other keys of the section say what differs.

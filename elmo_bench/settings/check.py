@@ -407,6 +407,7 @@ def _together(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     """Yield what is wrong with several settings together, when each is right."""
     yield from _of_folders_and_names(config)
     yield from _of_trainer(config, given)
+    yield from _of_folds(config, job, given)
     is_tuned = "draw_seed" in config
     if ("budget" in config or "seeds" in config) and not is_tuned:
         yield "budget and seeds are settings of sweep=tune: add that to the command"
@@ -433,6 +434,28 @@ def _of_folders_and_names(config: Mapping[str, Any]) -> Iterator[str]:
         name = str(config[key].get("name"))
         if name != plain(name):
             yield f"{key}.name={plain(name)} has a control character: leave it out"
+
+
+def _of_folds(config: Mapping[str, Any], job: str, given: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with the fold, or with what would be read beside folds in vain."""
+    data = config["data"]
+    folds = data.get("folds")
+    fold = data.get("fold")
+    if folds is None:
+        if fold is not None:
+            yield f"data.fold={fold} is one of data.folds: add data.folds=10, or leave it out"
+        return
+    if fold is not None and fold > folds:
+        yield f"data.fold={fold}, but it must be from 1 to data.folds={folds}"
+    if job in JOBS and job not in ("train", *WITHOUT_A_MODEL):
+        yield f"data.folds={folds} is for training, but job={job} reads whole files: leave it out"
+    if "overfit" in config["fit"]:
+        yield f"data.folds={folds} has no effect with trainer=overfit, which has no test set"
+    if data.get("held_out") and "data.held_out" in given:
+        yield (
+            f"data.held_out={shown(data['held_out'])} has no effect with data.folds={folds}, of "
+            "which one is dev: leave it out"
+        )
 
 
 def _of_trainer(config: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:

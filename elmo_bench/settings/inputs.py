@@ -224,7 +224,8 @@ def corpus(cfg: DictConfig, splits: Sequence[str] = SPLITS) -> dict[str, Path]:
         paths = _located(
             cfg, {split: data.files[split] for split in splits if data.files.get(split)}
         )
-    drawn = ("test", "dev") if data.get("held_out") else ("test",)
+    is_drawn = data.get("held_out") or data.get("folds")
+    drawn = ("test", "dev") if is_drawn else ("test",)
     missing = list[str]()
     for split in splits:
         is_needed = split not in drawn or len(splits) == 1

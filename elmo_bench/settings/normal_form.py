@@ -2,14 +2,14 @@
 
 from omegaconf import DictConfig
 
-from elmo_bench.runs import as_baseline, is_baseline, reads_apart, smoke_batches
+from elmo_bench.runs import as_baseline, fold_of, is_baseline, reads_apart, smoke_batches
 
 from .check import applied_options
 
 
 def normalise(cfg: DictConfig) -> list[str]:
-    """Give a config without layers, or whose texts are read apart, its one form, in place; return a
-    line for each thing that the command line does not show.
+    """Give a config without layers, whose texts are read apart, or whose seed chooses the fold, its
+    one form, in place; return a line for each thing that the command line does not show.
     """
     lines = list[str]()
     if is_baseline(cfg):
@@ -20,6 +20,10 @@ def normalise(cfg: DictConfig) -> list[str]:
     lines += applied_options(cfg)
     if reads_apart(cfg):
         cfg.task.joint = False
+    fold = fold_of(cfg)
+    if fold is not None:
+        cfg.data.fold = fold
+        lines.append(f"data.folds={cfg.data.folds}: fold {fold} is test, the next one dev")
     batches = smoke_batches(cfg)
     if batches:
         lines.append(f"a smoke run of {batches} batches: its scores mean nothing")

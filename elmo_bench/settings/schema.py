@@ -101,6 +101,8 @@ class Data(Section):
     name: Text | int | None = None
     origin: Text = ""
     held_out: Annotated[float, Gt(0), Lt(1)] | None = None
+    folds: Annotated[int, Ge(3)] | None = None
+    fold: Count | None = None
     note: Text = ""
     tasks: list[Text] = []
     read: dict = {}

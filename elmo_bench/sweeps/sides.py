@@ -15,11 +15,14 @@ from elmo_bench.terminal import duration
 
 
 def side_of(config: DictConfig) -> str:
-    """Return a digest of a run's settings without the seed and what `sweep=tune` draws."""
+    """Return a digest of a run's settings without seed, fold, and what `sweep=tune` draws."""
     content = config.copy()
     OmegaConf.set_struct(content, False)
     raw: Any = OmegaConf.to_container(content)
-    for key in ("seed", "trial", *drawn_space(raw)):
+    differing = ["seed", "trial", *drawn_space(raw)]
+    if OmegaConf.select(content, "data.folds"):
+        differing.append("data.fold")
+    for key in differing:
         OmegaConf.update(content, key, None, force_add=True)
     return settings_digest(content)
 

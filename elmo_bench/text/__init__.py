@@ -1,4 +1,9 @@
-from .conll import Row as Row, read_blocks as read_blocks, read_conllu as read_conllu
+from .conll import (
+    Row as Row,
+    document_name as document_name,
+    read_blocks as read_blocks,
+    read_conllu as read_conllu,
+)
 from .joined import BREAK as BREAK, SUMMARY as SUMMARY, joined as joined, texts_of as texts_of
 from .lines import (
     decode as decode,

@@ -49,6 +49,18 @@ class Row(NamedTuple):
     document: int = 0
 
 
+def document_name(document: int | str, source: str) -> str:
+    """Return a document's name, which no document of another file has: its own, or its number with
+    the file of `source`; "0" for a text before the first line that begins one.
+
+    >>> document_name(3, "a/dev.txt:17"), document_name(0, "a/dev.txt:1"), document_name("wsj", "")
+    ('a/dev.txt: 3', '0', 'wsj')
+    """
+    if isinstance(document, str) or document == 0:
+        return str(document)
+    return f"{source.rpartition(':')[0]}: {document}"
+
+
 def read_blocks(path: str | Path) -> Iterator[list[Row]]:
     """Yield each block of lines between empty lines, without empty blocks.
 

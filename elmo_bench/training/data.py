@@ -19,6 +19,7 @@ from elmo_bench.terminal import listed
 from elmo_bench.text import BREAK, SUMMARY, Vocab, types
 
 from .batches import LengthBatches, Loader, Numbered
+from .folds import Folds, split_of_fold
 
 E = TypeVar("E", bound="Example")
 
@@ -29,6 +30,7 @@ class Example(Protocol):
 
     `group` names what the example is part of, from the largest unit down: its tree, its premise,
     its article and paragraph. Examples of a group share text, so `fraction` samples whole groups.
+    A unit of one file has another name than those of other files: `data.folds` deals all of them.
     Three attributes an example may lack: `units` says what these are, such as `("article",
     "paragraph")`, for reports; `texts` are its sentences where they may be read in one sequence;
     `sought` is what one of the things is called that the task finds in texts, such as "entity".
@@ -47,9 +49,10 @@ class Examples:
     `read` belongs to the task (`tasks/*/data.py`); `fraction` keeps that share of the groups of
     training examples, sampled with `seed`. With `overfit`, that number of training examples is both
     the training and the development set, and there is no test set. Without a dev file, dev is the
-    share `held_out` of the training file's groups, for every seed the same, read as dev. Everything
-    is read, and so checked, before training starts. Examples may have the labels of the training
-    examples, or those of `vocab` if a model has already been trained.
+    share `held_out` of the training file's groups, for every seed the same, read as dev. With
+    `folds`, the examples of all files are split anew. Everything is read, and so checked, before
+    training starts. Examples may have the labels of the training file, or those of `vocab` if a
+    model has already been trained.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Examples:
         fraction: float = 1.0,
         overfit: int | None = None,
         held_out: float | None = None,
+        folds: Folds | None = None,
         seed: int = 0,
         vocab: Vocab | None = None,
     ) -> None:
@@ -71,12 +75,21 @@ class Examples:
             few = draw(self.by_split["train"], 1.0, seed)[:overfit]
             self.by_split = {"train": few, "dev": few}
         self.labels = known_labels(self.by_split, vocab)
-        if held_out and "dev" not in self.by_split:
+        of_corpus = None
+        if folds is not None:
+            of_train = self.by_split["train"]
+            self.by_split, of_corpus = split_of_fold(files, folds, self.by_split)
+            known_labels(self.by_split | {"train": of_train}, vocab)
+        elif held_out and "dev" not in self.by_split:
             # SST has phrases only to train on. Partial functions that are alike are not ==.
             is_same = repr(read["dev"]) == repr(read["train"])
             whole = self.by_split["train"] if is_same else list(read["dev"](files["train"]))
             self.by_split |= divide(self.by_split["train"], whole, held_out)
-        self.all_sentences = list(itertools.chain.from_iterable(map(self.sentences, self.by_split)))
+        # The store of a corpus is for all its folds.
+        parts = self.by_split.values() if of_corpus is None else [of_corpus]
+        self.all_sentences = []
+        for example in itertools.chain.from_iterable(parts):
+            self.all_sentences.extend(example.sentences)
         if "train" in files:
             self.by_split["train"] = draw(self.by_split["train"], fraction, seed)
 

@@ -29,6 +29,7 @@ from elmo_bench.text import (
     Row,
     Span,
     Vocab,
+    document_name,
     gold_of,
     is_tag,
     read_blocks,
@@ -64,8 +65,8 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The document and the sentence."""
-        return str(self.document), self.source
+        """The document, by its name or by its number in a file, and the sentence."""
+        return document_name(self.document, self.source), self.source
 
     @property
     def labels(self) -> list[str]:

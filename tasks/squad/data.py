@@ -136,14 +136,13 @@ def _records(path: Path) -> Iterator[tuple[Any, Paragraph, str, tuple[str, str]]
     content = read_json(path, max_bytes=MAX_BYTES)
     articles = _field(content, "data", list, f"{path}")
     for article_number, article in enumerate(articles):
-        of_article = f"data[{article_number}]"
-        paragraphs = _field(article, "paragraphs", list, f"{path}: {of_article}")
+        of_article = f"{path}: data[{article_number}]"
+        paragraphs = _field(article, "paragraphs", list, of_article)
         for paragraph_number, paragraph in enumerate(paragraphs):
             of_paragraph = f"{of_article}.paragraphs[{paragraph_number}]"
-            where = f"{path}: {of_paragraph}"
-            context = _text(paragraph, "context", where)
-            for number, record in enumerate(_field(paragraph, "qas", list, where)):
-                yield record, context, f"{where}.qas[{number}]", (of_article, of_paragraph)
+            context = _text(paragraph, "context", of_paragraph)
+            for number, record in enumerate(_field(paragraph, "qas", list, of_paragraph)):
+                yield record, context, f"{of_paragraph}.qas[{number}]", (of_article, of_paragraph)
 
 
 def _field(record: Any, key: str, kind: type, where: str) -> Any:

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from elmo_bench.metrics import ByExample, Counts
-from elmo_bench.text import Row, gold_of, read_conllu, words_of
+from elmo_bench.text import Row, document_name, gold_of, read_conllu, words_of
 
 TAG = (3,)  # column of UPOS
 ARC = (6, 7)  # columns of head and relation
@@ -52,8 +52,8 @@ class Example:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The document and the sentence."""
-        return str(self.document), self.source
+        """The document, by its number in the file, and the sentence."""
+        return document_name(self.document, self.source), self.source
 
 
 def read(path: Path, columns: tuple[int, ...]) -> Iterator[Example]:

@@ -64,6 +64,27 @@ def entities(tmp_path_factory):
     return run_dir / "best.ckpt", train(cfg)
 
 
+def test_a_model_of_a_fold_is_not_scored_on_what_it_saw(trained, new_run, predicted, tmp_path):
+    """Its result says which fold it was tested on; new text and other corpora are as always."""
+    checkpoint, metrics = trained("ner", "encoder=none", "data.folds=3", "seed=5")
+    result = result_of(checkpoint.parent)
+    assert (result["config"]["data"]["folds"], result["config"]["data"]["fold"]) == (3, 2)
+    assert set(result["examples"]) == {"train", "dev", "test"}
+    assert "test/f1" in metrics
+    text = tmp_path / "text.txt"
+    text.write_text("Ann sleeps .\n")
+    assert len(predicted(checkpoint, text, tmp_path / "labels.jsonl")) == 1
+    again = ["job=evaluate", f"checkpoint={checkpoint}"]
+    for split in ("train", "dev", "test"):
+        with pytest.raises(ValueError, match=r"was trained with data.folds=3 on a part of .*: the"):
+            evaluate(new_run(*again, f"split={split}"))
+    other = tmp_path / "other.txt"
+    other.write_text("Ann B-PER\nsleeps O\n")
+    cfg = new_run(*again, "data=files", f"data.files.test={other}")
+    assert "test/f1" in evaluate(cfg)
+    assert result_of(cfg.run_dir)["config"]["trained_on"]["folds"] == 3
+
+
 def test_a_bilm_of_a_folder_that_moved(trained, tmp_path, monkeypatch):
     """It is named in the checkpoint, and again on the command line where it lies elsewhere."""
     save(random_bilm(), tmp_path / "bilm" / "weights.hdf5")

@@ -92,6 +92,7 @@ def test_what_was_not_read_is_said(folder, command, said):
     ("command", "said"),
     [
         ("encoder=mini fraction=0.5", "8 examples, of which fraction=0.5 keeps 4 to train on"),
+        ("encoder=none data.folds=3 seed=5", "data.folds=3, fold 2, test: 28 examples"),
         ("encoder=none finetune=full", "finetune=full has no effect without layers: encoder=none"),
         ("encoder=none elmo.mix=[0,1]", "elmo.mix=[0,1] has no effect without layers"),
     ],

@@ -22,13 +22,15 @@ from elmo_bench.encoders import encode
 from elmo_bench.jobs import train as job
 from elmo_bench.jobs.train import train
 from elmo_bench.metrics import SpanF1
+from elmo_bench.report import report
 from elmo_bench.report.learning import after_epochs
-from elmo_bench.runs import identity_of, read_run
+from elmo_bench.runs import collect, identity_of, read_run
 from elmo_bench.terminal import progress
 from elmo_bench.training import wandb_logger
 from elmo_bench.training.log import is_first
 from tests.conftest import result_of, weights_of
 
+FOLDS = 5  # with fewer, a comparison is preliminary
 PLATEAU = "+task.scheduler={_target_:torch.optim.lr_scheduler.ReduceLROnPlateau,_partial_:true}"
 
 
@@ -350,3 +352,23 @@ def test_vectors_that_know_no_word(tiny_ner, tmp_path):
     (tmp_path / "v.txt").write_text("qqq 1 2\n")
     with pytest.raises(ValueError, match=r"vocab.vectors=.*it has no vector for any word"):
         train(tiny_ner(f"vocab.vectors={tmp_path}/v.txt"))
+
+
+def test_a_fold_for_each_seed(tiny_ner, tmp_path):
+    """Both sides of all folds, and their report: each example of the corpus is tested once."""
+    tested = []
+    for seed in range(1, FOLDS + 1):
+        for encoder in ("none", "mini"):
+            more = [f"data.folds={FOLDS}", f"seed={seed}", "fit.max_epochs=1"]
+            train(cfg := tiny_ner(f"encoder={encoder}", *more))
+        found = build.examples(cfg).by_split
+        assert result_of(cfg.run_dir)["examples"] == {key: len(of) for key, of in found.items()}
+        tested += [example.source for example in found["test"]]
+    assert len(tested) == len(set(tested)) == 88
+    shown = report(collect([tmp_path]), None, ["encoder"], baseline=("none",))
+    (cell,) = [cell for cell in shown.cells if cell.comparison]
+    test = cell.comparison.test
+    assert test.folds == FOLDS
+    assert (test.examples, test.is_preliminary) == (88, False)
+    assert cell.comparison.p_holm == pytest.approx(test.p)
+    assert cell.size == "88 in 22 documents, 5 folds"

@@ -71,6 +71,11 @@ def test_a_gap_that_a_share_of_training_fills(paths):
         inputs.corpus(without)
 
 
+def test_folds_need_one_file(paths):
+    (train,) = [path for path in paths if ".train=" in path]
+    assert [*inputs.corpus(composed(train, "data.folds=3"))] == ["train"]
+
+
 def test_the_generated_corpus_takes_no_files(paths, tmp_path):
     with pytest.raises(ValueError, match=r"data.files.train=.*, but data=sample has its own"):
         inputs.corpus(composed("data=sample", paths[0], f"cache_dir={tmp_path}"))

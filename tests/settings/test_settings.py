@@ -79,6 +79,13 @@ WRONG = [
     ("task=classify data=cola data.metric.monitor=f2", "task.monitor=f2, but it must be accuracy, "),
     ("task=parse task.model.loss=trees", "task.model.loss=trees, but it must be 'words' or 'sentences'"),
     ("task=sst5 task.classes=4", "task.classes=4, but task.read.train.classes must be 2, 3 or 5"),
+    ("data.folds=2", "data.folds=2, but it must be greater than or equal to 3"),
+    ("data.fold=2", "data.fold=2 is one of data.folds: add data.folds=10, or leave it out"),
+    ("data.folds=5 data.fold=6", "data.fold=6, but it must be from 1 to data.folds=5"),
+    ("data.folds=5 trainer=overfit", "data.folds=5 has no effect with trainer=overfit"),
+    ("task=classify data=cola data.folds=5 data.held_out=0.2", "data.held_out=0.2 has no effect with data.folds=5, of which one is dev"),
+    ("job=evaluate checkpoint=a data.folds=5", "data.folds=5 is for training, but job=evaluate reads whole files"),
+    ("job=probe data.folds=5", "data.folds=5 is for training, but job=probe reads whole files"),
 ]  # fmt: skip
 
 
@@ -120,6 +127,7 @@ def test_a_value_that_others_repeat_is_named_once():
         ["embed.word_dim=${rnn.hidden_size}"],
         ["fit.patience=2", "optimizer=adadelta", "elmo.dropout=0.1"],
         ["trainer=overfit", "fit.patience=9"],
+        ["task=classify", "data=cola", "data.folds=5", "data.fold=5"],
         [STEPS],
         [OF_RESULTS, "experiment=wikigold", "trainer=overfit", "fit={max_epochs:9,patience:9}"],
         ["+task.gates.one=0.3", "task.model.dropout=${task.gates.one}"],
