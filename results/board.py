@@ -25,7 +25,7 @@ from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tables,
 from elmo_bench.report.methods import methods
 from elmo_bench.report.page import GENERATOR, STYLE, footnotes
 from elmo_bench.report.provenance import provenance
-from elmo_bench.report.significance import FEWEST, LEVEL
+from elmo_bench.report.significance import LEVEL
 from elmo_bench.report.write import checked_outputs
 from elmo_bench.report.writers import as_html, html_table
 from elmo_bench.runs import Run, collect, run_folders
@@ -195,7 +195,7 @@ def write(
 
 
 def overview(of_all: Report) -> Grid:
-    """Return the table of means: a row for each encoder and its layers, a column for each corpus."""
+    """Return the table of means: a row for an encoder and its layers, a column for a corpus."""
     grid = tables(of_all)["means"]
     return grid._replace(title=f"{of_all.split} scores, percent: mean ± standard deviation (runs)")
 

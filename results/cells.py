@@ -1,5 +1,5 @@
-"""The cells of the board: runs of its three recipes, of which nothing but the encoder, its layers and
-the seed may differ. `results/cells.csv` has a line for each; `results/refresh.py` writes it.
+"""The cells of the board: runs of its three recipes, in which nothing but the encoder, its layers
+and the seed may differ. `results/cells.csv` has a line for each; `results/refresh.py` writes it.
 """
 
 import csv
@@ -38,7 +38,8 @@ ADDED = FOLDER / "board"  # archives of others
 SWEEP = FOLDER / "conf" / "sweep" / "board.yaml"
 HEADS = ["corpus", "encoder", "layers", "seed", "dev", "test", "commit", "device"]
 HEADS += ["identity", "counts"]
-SPARED = ("encoder", MIX, "seed")  # what may differ from a recipe
+# Corpora that an entry may lack: whose files nobody can download as they are.
+OPTIONAL = {"ewt_propbank"}
 
 
 class Name(NamedTuple):
@@ -74,7 +75,7 @@ def seeds() -> list[int]:
 
 @cache
 def recipes() -> dict[str, dict[str, Any]]:
-    """Return the config of each corpus's recipe, with the mix of an encoder, by the corpus's name."""
+    """Return the config of each corpus's recipe, with an encoder's mix, by the corpus's name."""
     search = f"hydra.searchpath=[file://{FOLDER / 'conf'}]"
     configs: dict[str, dict[str, Any]] = {}
     for experiment in sweep()["experiment"]:

@@ -1,6 +1,6 @@
 """Write the tables of Markdown documents from the archives of their runs; all else in them stays.
 
-python results/refresh.py                          # RESULTS.md, results/, docs/bert.md, pictures, cells
+python results/refresh.py                          # RESULTS.md, results/, docs/bert.md, pictures
 python results/refresh.py --check                  # do they say what the runs give?
 python results/refresh.py --output=page.html       # and write all tables as job=report does
 python results/refresh.py --settings=FILE.yaml     # other documents; KEY=VALUE sets one setting
