@@ -8,7 +8,6 @@ python results/board.py ARCHIVE --export DIR  # its scores in formats of others
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -32,7 +31,6 @@ from elmo_bench.runs import Run, collect, run_folders
 from elmo_bench.terminal import counted_noun
 
 log = logging.getLogger(__name__)
-CACHE = os.environ.get("ELMO_BENCH_CACHE", "~/.cache/elmo-bench")
 OUTPUTS = ("outputs/board.md", "outputs/board.html")
 TITLES = {"en_ewt": "EWT (trees)", "ewt_propbank": "EWT (SRL)", "wnut17": "WNUT-17 (NER)"}
 TIE = "not told apart"
@@ -70,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", action="append", help="FILE.md or FILE.html")
     parser.add_argument("--check", metavar="ARCHIVE", help="refuse an archive that is not sound")
     parser.add_argument("--export", metavar="DIR", help="write formats of others, of these runs")
-    parser.add_argument("--cache-dir", default=CACHE)
+    parser.add_argument("--cache-dir", default=cells.CACHE)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     if options.check:

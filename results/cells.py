@@ -1,10 +1,17 @@
 """The cells of the board: runs of its three recipes, in which nothing but the encoder, its layers
-and the seed may differ. `results/cells.csv` has a line for each; `results/refresh.py` writes it.
+and the seed may differ. `results/cells.csv` has a line for each.
+
+python results/cells.py           # writes it; results/refresh.py does so, too
+python results/cells.py --check   # is it what the archives give?
 """
 
+import argparse
 import csv
 import hashlib
 import io
+import logging
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,7 +22,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from elmo_bench import CONF
-from elmo_bench.files import read_arrays
+from elmo_bench.files import read_arrays, write_text
 from elmo_bench.report.comparison import SPLITS, metric_of
 from elmo_bench.runs import (
     ENCODER,
@@ -32,6 +39,8 @@ from elmo_bench.runs import (
 )
 from elmo_bench.settings.hydra_private import OF_VERSION
 
+log = logging.getLogger(__name__)
+CACHE = os.environ.get("ELMO_BENCH_CACHE", "~/.cache/elmo-bench")
 FOLDER = Path(__file__).parent
 FILE = FOLDER / "cells.csv"
 ADDED = FOLDER / "board"  # archives of others
@@ -206,3 +215,31 @@ def as_csv(runs: Iterable[Run]) -> str:
         of_run = [commit, run.device, run.identity, counts_hash(run)]
         writer.writerow([run.settings["data.name"], encoder, layers, run.seed, *scores, *of_run])
     return file.getvalue()
+
+
+def text_of_file() -> str:
+    """Return what `cells.csv` says now; "" if there is none."""
+    return FILE.read_text(encoding="utf-8") if FILE.exists() else ""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--cache-dir", default=CACHE)
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    new = as_csv(board_runs(options.cache_dir))
+    if not options.check:
+        write_text(FILE, new)
+    elif new != text_of_file():
+        raise ValueError(f"{FILE}: not what the archives give; python results/cells.py writes it")
+    log.info("%s: %s", "up to date" if options.check else "written", FILE)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"{error}")

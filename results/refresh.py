@@ -329,8 +329,7 @@ def _cells(cache_dir: str, *, check: bool) -> None:
     """Write the cells of the board, or compare the file with the archives."""
     new = cells.as_csv(cells.board_runs(cache_dir))
     if check:
-        old = cells.FILE.read_text(encoding="utf-8") if cells.FILE.exists() else ""
-        _compare({cells.FILE: old}, {cells.FILE: new})
+        _compare({cells.FILE: cells.text_of_file()}, {cells.FILE: new})
     else:
         write_text(cells.FILE, new)
 

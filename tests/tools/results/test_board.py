@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import lzma
+import re
 import shutil
 import tarfile
 import zlib
@@ -447,7 +448,8 @@ def test_the_page(root, on_board, tmp_path, monkeypatch):
     assert text.count(f"| {board.TIE} |") + text.count(" is better |") == 4
     assert "| theirs | all layers |" in text
     assert "python results/board.py ours" in text
-    assert page.startswith("<!DOCTYPE html>") and "ours beside the encoders already run" in page
+    assert page.startswith("<!DOCTYPE html>")
+    assert "ours beside the encoders already run" in page
     board.main([f"--output={files[0]}"])
     assert files[0].read_text().count("| theirs, mix | no encoder |") == len(CORPORA)
 
@@ -459,8 +461,22 @@ def test_runs_that_the_page_cannot_have(root, on_board, tmp_path, monkeypatch):
         board.main([f"{run.parent}"])
     changed(run, 60, "config", "fit", "max_epochs")
     renewed(run)
-    with pytest.raises(ValueError, match="not a run of the board's recipes .1 of 1 are not"):
+    with pytest.raises(ValueError, match=r"not a run of the board's recipes \(1 of 1 are"):
         board.main([f"{run.parent}"])
+
+
+def test_the_workflow_runs_only_code_of_the_base_branch():
+    """It has no secrets, and pins what it uses."""
+    text = (cells.FOLDER.parent / ".github" / "workflows" / "board.yml").read_text()
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "secrets" not in text.replace("no secrets", "")
+    checkout, python, *others = workflow["jobs"]["board"]["steps"]
+    assert checkout["with"]["ref"] == "${{ github.event.pull_request.base.sha }}"
+    assert checkout["with"]["persist-credentials"] is False
+    for step in (checkout, python):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])
+    assert not any("uses" in step or "${{" in step["run"] for step in others)
 
 
 def test_formats_of_others(root, on_board, tmp_path, monkeypatch):
