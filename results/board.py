@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import cells
 from cells import Entry, Name
 
-from elmo_bench.files import write_text
+from elmo_bench.files import begins, check_output, write_text
 from elmo_bench.report import Grid, Report, escape, markdown_table, report
 from elmo_bench.report.comparison import SPLITS, Comparison, compared, families
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tables, tested
@@ -25,7 +25,6 @@ from elmo_bench.report.methods import methods
 from elmo_bench.report.page import GENERATOR, STYLE, footnotes
 from elmo_bench.report.provenance import provenance
 from elmo_bench.report.significance import LEVEL
-from elmo_bench.report.write import checked_outputs
 from elmo_bench.report.writers import as_html, html_table
 from elmo_bench.runs import Run, collect, run_folders
 from elmo_bench.terminal import counted_noun
@@ -33,6 +32,7 @@ from elmo_bench.terminal import counted_noun
 log = logging.getLogger(__name__)
 OUTPUTS = ("outputs/board.md", "outputs/board.html")
 TITLES = {"en_ewt": "EWT (trees)", "ewt_propbank": "EWT (SRL)", "wnut17": "WNUT-17 (NER)"}
+OWN = {".md": "# The board", ".html": f'<!DOCTYPE html>.*content="{GENERATOR}"'}  # how ours begin
 TIE = "not told apart"
 ABOUT_PAIRS = (
     f"Points, above 0 if the first is better. {TIE.capitalize()}: p (Holm) is {LEVEL} or more. "
@@ -168,10 +168,12 @@ def write(
     command: str,
 ) -> None:
     """Write the page in the format of each file's ending, `.md` or `.html`."""
-    files = checked_outputs(list(outputs))
-    wrong = [path for path in files if path.suffix not in (".md", ".html")]
-    if wrong:
-        raise ValueError(f"--output={wrong[0]}: the board is FILE.md or FILE.html")
+    files = [Path(output) for output in outputs]
+    for path in files:
+        if path.suffix not in OWN:
+            raise ValueError(f"--output={path}: the board is FILE.md or FILE.html")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_output("--output", path, {}, begins(OWN[path.suffix]))
     every = {**entries, **added}
     runs: list[Run] = []
     for entry in every.values():
@@ -187,7 +189,6 @@ def write(
             content = as_markdown(title, lead(found, added), grids, of_all, command)
         else:
             content = as_page(title, lead(found, added), grids, of_all, command)
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, content)
         log.info("written: %s", path)
 

@@ -9,6 +9,7 @@ import argparse
 import csv
 import hashlib
 import io
+import json
 import logging
 import os
 import sys
@@ -36,6 +37,7 @@ from elmo_bench.runs import (
     read_counts,
     run_folders,
     text,
+    values,
 )
 from elmo_bench.settings.hydra_private import OF_VERSION
 
@@ -45,10 +47,9 @@ FOLDER = Path(__file__).parent
 FILE = FOLDER / "cells.csv"
 ADDED = FOLDER / "board"  # archives of others
 SWEEP = FOLDER / "conf" / "sweep" / "board.yaml"
+WITHOUT_EFFECT = ("adapt", "logger", "published", "text", "tune")  # sections, in these recipes
 HEADS = ["corpus", "encoder", "layers", "seed", "dev", "test", "commit", "device"]
 HEADS += ["identity", "counts"]
-# Corpora that an entry may lack: whose files nobody can download as they are.
-OPTIONAL = {"ewt_propbank"}
 
 
 class Name(NamedTuple):
@@ -94,6 +95,8 @@ def recipes() -> dict[str, dict[str, Any]]:
         with initialize_config_dir(str(CONF), **OF_VERSION):
             config: Any = OmegaConf.to_container(compose("config", settings), resolve=True)
         config["data"].pop("downloads", None)
+        for section in WITHOUT_EFFECT:
+            config.pop(section, None)
         configs[config["data"]["name"]] = config
     return configs
 
@@ -124,8 +127,16 @@ def identities(config: Mapping[str, Any], inputs: Mapping[str, str], folder: Pat
     numbers: list[int | None] = [None, 1]
     if all(isinstance(layer, int) for layer in layers):
         numbers.append(max(layers) + 1)
+    of_config = json.dumps(content)
+    of_files = json.dumps(inputs)
     for number in numbers:
-        yield identity_of(OmegaConf.create(content), inputs, number)
+        yield _identity(of_config, of_files, number)
+
+
+@cache  # which takes 50 ms, and tests ask again and again
+def _identity(config: str, inputs: str, num_layers: int | None) -> str:
+    """Return the identity of a config and the hashes of its files, both as JSON."""
+    return identity_of(OmegaConf.create(json.loads(config)), json.loads(inputs), num_layers)
 
 
 def recipe_of(run: Run) -> str | None:
@@ -134,8 +145,26 @@ def recipe_of(run: Run) -> str | None:
     recipe = recipes().get(corpus)
     if recipe is None or not {"encoder", "elmo", "seed"} <= run.config.keys():
         return None
-    of_recipe = identities(expected(run.config, recipe), run.inputs, FOLDER)
-    return corpus if run.identity in of_recipe else None
+    config = expected(run.config, recipe)
+    if changes(run, config):  # which is sooner found than an identity
+        return None
+    return corpus if run.identity in identities(config, run.inputs, FOLDER) else None
+
+
+def changes(run: Run, config: Mapping[str, Any]) -> list[str]:
+    """Return what a run has in another way than a config, such as "fraction=1.0, not 0.1".
+
+    Keys that one of them lacks are not told: an older run may lack a setting, and its identity
+    decides.
+    """
+    wanted = Run(run.folder, dict(config))
+    found: list[str] = []
+    for key in sorted(run.acting & wanted.acting):
+        ours = values(run, [key])[0]
+        theirs = values(wanted, [key])[0]
+        if ours != theirs and key != "vocab.vectors":  # a name; the content of the file counts
+            found.append(f"{key}={text(ours)}, not {text(theirs)}")
+    return found
 
 
 def name_of(run: Run) -> Name:

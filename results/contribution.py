@@ -33,7 +33,6 @@ from elmo_bench.runs import (
     overrides,
     read_counts,
     read_run,
-    text,
     unpacked,
     values,
 )
@@ -184,13 +183,8 @@ def _of_recipe(run: Run, corpus: str) -> Iterator[str]:
     config = cells.expected(run.config, cells.recipes()[corpus])
     if run.identity in cells.identities(config, run.inputs, cells.FOLDER):
         return
-    wanted = Run(run.folder, config)
-    for key in sorted(run.acting | wanted.acting):
-        ours = values(run, [key])[0]
-        theirs = values(wanted, [key])[0]
-        # An older run may lack a setting; then the identity decides.
-        if ours != theirs and NOTHING not in (ours, theirs) and not key.startswith("vocab.vec"):
-            yield f"{key}={text(ours)}, but the board's recipe has {text(theirs)}"
+    for change in cells.changes(run, config):
+        yield f"{change}, which is the board's recipe"
     yield (
         f"identity {run.identity[:40]}: the board's recipe with this encoder, layers, seed and "
         "files has another one; if nothing was changed, give the encoder's files by paths within "
@@ -342,8 +336,6 @@ def _of_seeds(runs: Sequence[Run]) -> Iterator[str]:
             yield f"{run.folder.name}: seed {run.seed} is that of {other.folder.name}, too"
     for name in dict.fromkeys(map(cells.name_of, runs)):
         for corpus in cells.recipes():
-            if corpus in cells.OPTIONAL and not by_place[name, corpus]:
-                continue
             missing = [seed for seed in cells.seeds() if seed not in by_place[name, corpus]]
             if missing:
                 seeds = listed(map(str, missing))
