@@ -7,7 +7,6 @@ import ewt_propbank
 import pytest
 import vectors
 
-
 WORDS = ["the", "of", "rare", "seen"]
 RELEASE = """\
 google/ewt/answers/00/1_ans.xml 0 0 [WORD] PRP (TOP(S(NP*) - - (ARG0*)
