@@ -469,6 +469,7 @@ def test_the_workflow_runs_only_code_of_the_base_branch():
     text = (cells.FOLDER.parent / ".github" / "workflows" / "board.yml").read_text()
     workflow = yaml.safe_load(text)
     assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["defaults"] == {"run": {"shell": "bash"}}  # which has pipefail
     assert "secrets" not in text.replace("no secrets", "")
     checkout, python, *others = workflow["jobs"]["board"]["steps"]
     assert checkout["with"]["ref"] == "${{ github.event.pull_request.base.sha }}"
