@@ -25,6 +25,7 @@ TREES = """\
 # sent_id = answers-1_ans-0002
 1\tHm\thm
 """
+OTHERS = "# sent_id = weblog-2-0001\n1\tWell\twell\n"
 JOINED = """\
 #begin document (ewt/answers/00/1_ans); part 000
 ewt/answers/00/1_ans   0   0   I   PRP   (TOP(S(NP*)   -   -   -   -   *   (ARG0*)   -
@@ -62,8 +63,8 @@ def test_semantic_roles(tmp_path, monkeypatch):
     for split in ewt_propbank.SHA256:
         names = "answers/00/1_ans.xml.conllu\nanswers/00/lost.xml.conllu\n"
         (release / f"docs/evaluation/ewt.{split}.txt").write_text(names)
-        (tmp_path / f"ud/en_ewt-ud-{split}.conllu").write_text("")
-    (tmp_path / "ud/en_ewt-ud-train.conllu").write_text(TREES)
+        trees = TREES if split == "train" else OTHERS
+        (tmp_path / f"ud/en_ewt-ud-{split}.conllu").write_text(trees)
     (tmp_path / "different.txt").write_text(
         "ewt/answers/00/1_ans sentence 1\newt/answers/00/1_ans 3 1\n"
     )
