@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import blocks
+import cells
 import claims
 import overview
 import probed
@@ -77,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     merged = [OmegaConf.merge(OmegaConf.load(path), changes) for path in paths]
     several: Any = [OmegaConf.to_container(each, resolve=True) for each in merged]
     refresh(several, options.output, check=options.check)
+    if not options.settings:
+        _cells(several[0].get("cache_dir", Settings().cache_dir), check=options.check)
 
 
 def refresh(given: Sequence[Mapping[str, Any]], output: Sequence[str], *, check: bool) -> None:
@@ -320,6 +323,15 @@ def _compare(old: Mapping[Path, str], new: Mapping[Path, str]) -> None:
     if lines:
         raise ValueError("\n".join([*lines, "python results/refresh.py writes it anew"]))
     log.info("up to date: %s", ", ".join(map(str, old)))
+
+
+def _cells(cache_dir: str, *, check: bool) -> None:
+    """Write the cells of the board, or compare the file with the archives."""
+    new = cells.as_csv(cells.board_runs(cache_dir))
+    if check:
+        _compare({cells.FILE: cells.text_of_file()}, {cells.FILE: new})
+    else:
+        write_text(cells.FILE, new)
 
 
 if __name__ == "__main__":

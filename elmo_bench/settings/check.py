@@ -326,6 +326,23 @@ def applied_options(cfg: DictConfig) -> list[str]:
     return lines
 
 
+def about_sweep(cfg: DictConfig) -> list[str]:
+    """Return what the file of the chosen sweep says of it: the comment at its beginning."""
+    name = str(choices(cfg).get("sweep"))
+    for source in _sources(cfg):
+        path = Path(source.path, "sweep", f"{name}.yaml")
+        if path.is_file():
+            lines: list[str] = []
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if line.startswith("# @"):
+                    continue
+                if not line.startswith("# "):
+                    break
+                lines.append(f"sweep={name}: {line[2:]}")
+            return lines
+    return []
+
+
 def _option(cfg: DictConfig, group: str, name: str) -> dict[str, Any]:
     """Return the values of an option that refers to no other; none if its file is not found."""
     for source in _sources(cfg):

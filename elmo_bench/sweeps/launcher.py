@@ -28,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf
 from elmo_bench import CONF
 from elmo_bench.runs import failure_sentence, finished, key_of, settings_digest, unfinished
 from elmo_bench.settings import machine
-from elmo_bench.settings.check import expand_home, faults, not_installed
+from elmo_bench.settings.check import about_sweep, expand_home, faults, not_installed
 from elmo_bench.settings.command import quoted
 from elmo_bench.settings.earlier import same_run
 from elmo_bench.settings.inputs import check_present
@@ -213,6 +213,8 @@ class ProcessLauncher(Launcher):
                 settings.unlink()
                 folder.rmdir()
         for line in dry_run.lines(configs):
+            log.info(line)
+        for line in about_sweep(self.config):
             log.info(line)
         log.info("%s: the settings are valid; nothing was run.", counted_noun(len(configs), "run"))
         if self.later:

@@ -4,7 +4,7 @@ import pytest
 
 from elmo_bench import callback
 from elmo_bench.settings import check, types
-from elmo_bench.settings.check import applied_options, expand_home, faults
+from elmo_bench.settings.check import about_sweep, applied_options, expand_home, faults
 from tests import conftest
 from tests.commands import run
 from tests.conftest import OF_RESULTS
@@ -209,3 +209,12 @@ def test_a_path_in_the_home_folder(monkeypatch):
     expand_home(cfg)
     assert cfg.hydra.run.dir == "."
     assert cfg.runs == ["/home/me/a", "b/"]
+
+
+def test_what_a_sweep_says_of_itself():
+    """A dry run of a sweep shows it: the comment at the beginning of its file."""
+    assert about_sweep(composed("sweep=seeds")) == [
+        "sweep=seeds: Is the difference real? Five seeds: with fewer on a side, a difference is "
+        "preliminary."
+    ]
+    assert about_sweep(composed()) == []

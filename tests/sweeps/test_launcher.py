@@ -287,7 +287,9 @@ def test_a_dry_run_removes_what_hydra_made_and_no_more(tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         for name in ("multirun.yaml", *mine):
             (folder / name).touch()
-        made = launcher_of(1, sweep={"dir": str(folder)}, hydra_logging=None, verbose=False)
+        runtime = {"choices": {}, "config_sources": []}
+        hydra = {"hydra_logging": None, "verbose": False, "runtime": runtime}
+        made = launcher_of(1, sweep={"dir": str(folder)}, **hydra)
         made.config.dry_run = True
         made.composed = lambda _: []
         with pytest.raises(SystemExit):
