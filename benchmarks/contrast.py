@@ -15,37 +15,42 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.significance import LEVELS, Setting, clusters, pair
+from benchmarks.significance import LEVELS, Setting, clusters, spread_over_clusters, system
 from elmo_bench.report.contrast import WEIGHTS, scales_of
 from elmo_bench.report.significance import largest_p
 from elmo_bench.runs import Counts, figure
 
-RUNS = (5, 5)
+RUNS = 5
 PROCESSES = {
-    "examples differ": Setting(taste=1.0, runs=RUNS),
-    "seeds differ": Setting(skill=0.3, runs=RUNS),
-    "both differ": Setting(skill=0.3, taste=1.0, runs=RUNS),
-    "both differ, 40 documents": Setting(skill=0.3, taste=1.0, runs=RUNS, clusters=40),
-    "second layer: twice the spread": Setting(skill=0.3, taste=1.0, runs=RUNS, steady=2.0),
+    "examples differ": Setting(taste=1.0),
+    "seeds differ": Setting(skill=0.3),
+    "both differ": Setting(skill=0.3, taste=1.0),
+    "both differ, 40 documents": Setting(skill=0.3, taste=1.0, clusters=40),
+    "second layer: twice the spread": Setting(skill=0.3, taste=1.0, steady=2.0),
 }
 METRICS = (("accuracy", "f1"), ("f1", "f1"))
 
 
 def p_of(setting: Setting, metrics: tuple[str, str], is_shared: bool, seed: int) -> float:
-    """Return p of one contrast; the ease of shared texts is the same on both tasks."""
+    """Return p of one contrast; shared texts are as easy on one task as on the other."""
+    rng = np.random.default_rng(seed)
     groups = clusters(setting)
+    gold = rng.poisson(1.5, setting.examples)
+    ease = spread_over_clusters(rng, setting, 1.0)
     cells = []
     for number, metric in enumerate(metrics):
-        draw = seed if is_shared else 2 * seed + number
-        sides = pair(replace(setting, metric=metric), draw)
         sentences = np.arange(setting.examples, dtype=np.uint64)
         if number and not is_shared:
+            gold = rng.poisson(1.5, setting.examples)
+            ease = spread_over_clusters(rng, setting, 1.0)
             sentences += np.uint64(setting.examples)
-        for side in sides:
-            cells.append([Counts(run, sentences, groups) for run in side])
+        for skill in (setting.skill, setting.skill * setting.steady):
+            of_layer = replace(setting, metric=metric, skill=skill)
+            runs, _ = system(rng, of_layer, RUNS, gold, ease, None)
+            cells.append([Counts(run, sentences, groups) for run in runs])
     difference = 0.0
-    for weight, runs in zip(WEIGHTS, cells, strict=True):
-        difference += weight * float(np.mean([figure(run.rows.sum(0)) for run in runs]))
+    for weight, of_cell in zip(WEIGHTS, cells, strict=True):
+        difference += weight * float(np.mean([figure(run.rows.sum(0)) for run in of_cell]))
     return largest_p(difference, scales_of(cells))
 
 

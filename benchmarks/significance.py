@@ -71,10 +71,10 @@ class Setting:
 def pair(setting: Setting, seed: int) -> tuple[Counts, Counts]:
     """The counts of two systems' runs on the same examples."""
     rng = np.random.default_rng(seed)
-    gold, ease = rng.poisson(1.5, setting.examples), _by_cluster(rng, setting, 1.0)
-    ours, skill = _system(rng, setting, setting.runs[0], gold, ease + setting.difference, None)
+    gold, ease = rng.poisson(1.5, setting.examples), spread_over_clusters(rng, setting, 1.0)
+    ours, skill = system(rng, setting, setting.runs[0], gold, ease + setting.difference, None)
     other = replace(setting, skill=setting.skill * setting.steady)
-    return ours, _system(rng, other, setting.runs[1], gold, ease, skill)[0]
+    return ours, system(rng, other, setting.runs[1], gold, ease, skill)[0]
 
 
 def clusters(setting: Setting) -> np.ndarray:
@@ -86,12 +86,14 @@ def clusters(setting: Setting) -> np.ndarray:
     return np.searchsorted(ends, np.arange(setting.examples) + 0.5)
 
 
-def _by_cluster(rng: np.random.Generator, setting: Setting, deviation: float) -> np.ndarray:
+def spread_over_clusters(
+    rng: np.random.Generator, setting: Setting, deviation: float
+) -> np.ndarray:
     numbers = clusters(setting)
     return rng.normal(0, deviation, numbers[-1] + 1)[numbers]
 
 
-def _system(
+def system(
     rng: np.random.Generator,
     setting: Setting,
     runs: int,
@@ -105,7 +107,7 @@ def _system(
         rest = math.sqrt(1 - setting.shared**2)
         skill[:alike] = setting.shared * other_skill[:alike] + rest * skill[:alike]
     lower = 5 * (rng.random((runs, 1)) < setting.collapsed)
-    taste = _by_cluster(rng, setting, setting.taste)
+    taste = spread_over_clusters(rng, setting, setting.taste)
     logits = 0.8 + setting.skill * skill - lower + ease + taste
     chance = 1 / (1 + np.exp(-logits))
     if setting.metric in LABELLED:
