@@ -57,6 +57,7 @@ class Settings(Table):
     claims: dict[str, dict[str, Any] | None] = Field({})
     usual: dict[str, Any] = Field({})
     pictures: dict[str, Text] = Field({})
+    maps: dict[str, Text] = Field({})
     probes: Folder | None = None
     equal_within: Positive | None = None
     word_vectors: Any = None  # for ${word_vectors}
@@ -121,10 +122,12 @@ def table(path: Path, title: str) -> reports.Report:
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all settings; raises ValueError, with its key, for one that is unknown or wrong."""
     settings = claims.checked(Settings, given).model_dump()
-    tables, pictures = settings["tables"], settings["pictures"]
-    checked_outputs([*pictures])
-    if unknown := {*pictures.values()} - tables.keys():
-        raise ValueError(f"pictures: no such tables: {sorted(unknown)}")
+    tables = settings["tables"]
+    for key in ("pictures", "maps"):
+        drawn = settings[key]
+        checked_outputs([*drawn])
+        if unknown := {*drawn.values()} - tables.keys():
+            raise ValueError(f"{key}: no such tables: {sorted(unknown)}")
     if unknown := settings["documents"].keys() - {*tables, CLAIMS, PROBES}:
         raise ValueError(f"documents: no such tables: {sorted(unknown)}")
     for title, table in tables.items():
@@ -298,6 +301,13 @@ def _draw(settings: Mapping[str, Any], built: Built) -> None:
                 part.write_bytes(forest(drawn[0], overview.read(corpora), kind))
         elif drawn:
             write_files([Path(picture)], drawn, "", title)
+    for picture, title in settings["maps"].items():
+        drawn = built.by_title.get(title)
+        if drawn:
+            from layer_map import layer_map  # imports matplotlib, which is slow
+
+            with atomic(picture) as part:
+                part.write_bytes(layer_map(drawn[0], Path(picture).suffix))
 
 
 def _markdown(grids: Iterable[reports.Grid], notes: Iterable[str]) -> str:
