@@ -64,3 +64,13 @@ def test_runs_that_were_not_evaluated_on_both(runs):
     change(runs[0].folder, lambda content: content["metrics"].pop("dev/f1"))
     table = report(collect([runs[0].folder.parent]), ["task.name"], [MIX], split="both")
     assert table.notes[0] == "left out: 1 run not evaluated on dev and test"
+
+
+def test_folds(runs):
+    """Dev of one fold is test of another."""
+    for run in runs:
+        fold = {"folds": 5, "fold": run.seed}
+        change(run.folder, lambda content, of=fold: content["config"]["data"].update(of))
+    on_folds = collect([runs[0].folder.parent])
+    with pytest.raises(ValueError, match=r"split=both: runs with data\.folds have .* split=test"):
+        report(on_folds, ["task.name"], [MIX], split="both")
