@@ -19,7 +19,7 @@ from cells import Entry, Name
 
 from elmo_bench import __version__
 from elmo_bench.files import write_text
-from elmo_bench.report.comparison import SPLITS, examples_of, metric_of, size
+from elmo_bench.report.comparison import SPLITS, metric_of, size
 from elmo_bench.report.names import metric_title
 from elmo_bench.report.provenance import commands
 from elmo_bench.runs import Run
@@ -93,7 +93,6 @@ def _results(entry: Entry) -> Iterator[dict[str, Any]]:
             error = deviation / len(scores) ** 0.5
             half = error * float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(scores) - 1))
             mean = statistics.fmean(scores)
-            examples = examples_of(runs[0], None, split)
             yield {
                 "evaluation_name": f"{DATASETS[corpus][0]}, {split}",
                 "source_data": {
@@ -101,7 +100,7 @@ def _results(entry: Entry) -> Iterator[dict[str, Any]]:
                     "source_type": "other",
                     "additional_details": {
                         "sha256": runs[0].inputs[f"data.{split}"],
-                        "examples": size(examples) if examples else "",
+                        "examples": size(runs[:1], None, split),
                     },
                 },
                 "metric_config": {

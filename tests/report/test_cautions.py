@@ -17,6 +17,7 @@ SETTINGS = {
     "baseline": None,
     "split": None,
     "metric": None,
+    "contrasts": None,
     "paper": None,
     "tables": None,
     "cache_dir": "",

@@ -21,6 +21,7 @@ NEEDS = {
     "archive": ["runs=a", "output=b.tar.xz"],
     "diff": ["a=a", "b=b"],
     "embed": ["input=a.txt", "output=b.hdf5"],
+    "ontonotes": ["ldc=a", "skeletons=b"],
     "evaluate": ["checkpoint=best.ckpt"],
     "perplexity": ["input=a.txt"],
     "predict": ["checkpoint=best.ckpt", "input=a.txt", "output=b.jsonl"],
