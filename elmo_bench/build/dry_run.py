@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 
 import torch
@@ -106,8 +105,10 @@ def _corpus(cfg: DictConfig) -> tuple[list[str], int, Counter[str]]:
     all_lines = [_of_split(cfg, examples, files, split) for split in examples.by_split]
     all_lines += overlap_lines(texts.overlap(cfg, examples.by_split))
     metric = build.metric(whole, examples.labels)
-    for caution in chain(of_examples(metric, examples.by_split), of_clusters(examples.by_split)):
-        all_lines.append(caution.line)
+    cautions = list(of_examples(metric, examples.by_split))
+    if cfg.data.folds is None:  # else the folds are tested together
+        cautions += of_clusters(examples.by_split)
+    all_lines += [caution.line for caution in cautions]
     for file in vectors:
         size = Path(file).expanduser().stat().st_size
         all_lines.append(f"vocab.vectors={file}: {size / 1e6:,.1f} MB")

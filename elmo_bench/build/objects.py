@@ -210,7 +210,8 @@ def cautions(cfg: DictConfig, parts: Parts) -> Iterator[Caution]:
     """Yield sentences on examples, words and encoder of a run whose scores may mean little."""
     examples = parts.examples
     yield from of_examples(parts.module.metrics["test"], examples.by_split)
-    yield from of_clusters(examples.by_split)
+    if cfg.data.folds is None:  # else the folds are tested together
+        yield from of_clusters(examples.by_split)
     if cfg.vocab.vectors:
         yield of_vectors(parts.vectors, parts.vocab.lowercase, examples.words)
     if parts.elmo.mixes:

@@ -101,6 +101,13 @@ def test_what_has_less_effect_than_it_seems_is_said(folder, command, said):
     assert said in dry_run(folder, f"data.size=2 trainer=cpu {command}")
 
 
+def test_few_documents_of_a_fold_are_not_told(folder):
+    """Folds are tested together: a fold's four documents are not what an interval rests on."""
+    told = dry_run(folder, "data.size=2 encoder=none trainer=cpu seed=1 data.folds=5")
+    assert "fold 1, test" in told
+    assert "rest on so few" not in told
+
+
 def test_runs_with_one_corpus_read_it_once(folder, monkeypatch):
     """As those of `sweep=tune`, whose draws differ in settings of the model."""
     lines = ("elmo.l2=0", "seed=2", "task.optimizer.lr=0.1 task.model.dropout=0 rnn.dropout=0")
