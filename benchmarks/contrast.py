@@ -6,7 +6,6 @@ Four cells of five runs: two layers on each of two tasks. The tasks' scores are 
 both F1; their examples are the same texts or others. A cell of the table is how often p is small.
 """
 
-import argparse
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.significance import LEVELS, Setting, clusters, spread_over_clusters, system
+from benchmarks.significance import Setting, clusters, spread_over_clusters, system
+from benchmarks.simulation import LEVELS, heading, options, percent
 from elmo_bench.report.contrast import WEIGHTS, scales_of
 from elmo_bench.report.significance import largest_p
 from elmo_bench.runs import Counts, figure
@@ -55,24 +55,21 @@ def p_of(setting: Setting, metrics: tuple[str, str], is_shared: bool, seed: int)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=1000, help="simulations a cell")
-    parser.add_argument("--processes", type=int, default=2)
-    asked = parser.parse_args()
-    table = Table(title=f"p <= 0.05 / p <= 0.0025, percent; {asked.repeats} simulations a cell")
+    asked = options(__doc__, 1000).parse_args()
+    processes = {name: setting for name, setting in PROCESSES.items() if asked.only in name}
+    table = Table(title=heading(asked.repeats))
     table.add_column("process")
     columns = [(metrics, is_shared) for metrics in METRICS for is_shared in (False, True)]
     for metrics, is_shared in columns:
         texts = "same texts" if is_shared else "other texts"
         table.add_column(f"{' and '.join(metrics)}, {texts}", justify="right")
     with ProcessPoolExecutor(asked.processes) as pool:
-        for name, setting in PROCESSES.items():
+        for name, setting in processes.items():
             cells = []
             for metrics, is_shared in columns:
                 task = partial(p_of, setting, metrics, is_shared)
                 ps = np.array(list(pool.map(task, range(asked.repeats), chunksize=20)))
-                shares = [100 * np.mean(ps <= level) for level in LEVELS]
-                cells.append(f"{shares[0]:.1f} / {shares[1]:.2f}")
+                cells.append(percent([float(np.mean(ps <= level)) for level in LEVELS]))
             table.add_row(name, *cells)
     Console(width=150).print(table)
 

@@ -12,7 +12,6 @@ ignores that they share training examples; the test of reports, with Nadeau and 
 and the test of reports for as many seeds on one fixed split, the first fold.
 """
 
-import argparse
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,13 +23,13 @@ from rich.progress import track
 from rich.table import Table
 from scipy import stats
 
+from benchmarks.simulation import LEVELS, heading, options, percent
 from elmo_bench.report.folds import corrected_error
 from elmo_bench.report.significance import by_cluster, largest_p, unpaired_scales
 from elmo_bench.runs import figure
 from elmo_bench.training.folds import deal
 
 FOLDS = (5, 10)
-LEVELS = (0.05, 0.0025)
 TESTS = ("paired t", "corrected", "one split")
 WIDTH = 8  # features of a side
 HIDDEN = 12
@@ -197,11 +196,8 @@ SETTINGS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=2000, help="simulations a cell")
+    parser = options(__doc__, 2000)
     parser.add_argument("--gain", type=float, default=0.0, help="what the first side's tell more")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", help="rows with this in their name")
     asked = parser.parse_args()
     rows = {name: setting for name, setting in SETTINGS.items() if asked.only in name}
     with ProcessPoolExecutor(asked.processes) as pool:
@@ -211,18 +207,15 @@ def main() -> None:
                 simulated = replace(setting, folds=folds, gain=asked.gain)
                 cells[name, folds] = pool.submit(rejections, simulated, asked.repeats)
         shares = {cell: one.result() for cell, one in track(cells.items(), transient=True)}
-    halves = (f"{196 * (level * (1 - level) / asked.repeats) ** 0.5:.2g}" for level in LEVELS)
-    title = f"p <= 0.05 / p <= 0.0025, percent; {asked.repeats} simulations a cell, by chance ± "
-    table = Table(title=title + " / ".join(halves))
+    table = Table(title=heading(asked.repeats))
     table.add_column("corpus")
     for folds in FOLDS:
         for test in TESTS:
             table.add_column(f"{folds}: {test}", justify="right")
     for name in rows:
-        texts = []
+        texts: list[str] = []
         for folds in FOLDS:
-            for usual, low in shares[name, folds]:
-                texts.append(f"{100 * usual:.1f} / {100 * low:.2f}")
+            texts += map(percent, shares[name, folds])
         table.add_row(name, *texts)
     Console(width=150).print(table)
 

@@ -10,12 +10,10 @@ shrunk; or a cell kept apart if an F test against the others, at that level, fin
 large.
 """
 
-import argparse
 import math
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -24,12 +22,15 @@ from rich.progress import track
 from rich.table import Table
 from scipy import special, stats
 
-from benchmarks.significance import LEVELS, PROCESSES, clusters, pair
+from benchmarks.significance import PROCESSES, clusters, pair
+from benchmarks.simulation import LEVELS, heading, options, percent
 from elmo_bench.report.significance import (
+    Variances,
     by_cluster,
-    covariance,
+    covariance_between,
     largest_p,
     scale_of,
+    variances,
     without_each,
 )
 from elmo_bench.runs import figure
@@ -38,13 +39,6 @@ OTHERS = 8  # cells of the corpus besides the two that are compared
 RUNS = 5
 APART = (0.05, 0.2, 0.4)  # levels of the F test
 LEAST = 1e-12  # variance of runs that are all alike
-
-
-class Side(NamedTuple):
-    """The variances of a system's mean score."""
-
-    between: float  # of a run's score
-    noise: float  # the least that `between` may be
 
 
 def shrunk(
@@ -102,43 +96,36 @@ def ps(name: str, difference: float, seed: int) -> list[float]:
                 chosen.append((moderated[side], moderated_freedom))
         by_rule.append(chosen)
     results = []
-    for variances in by_rule:
+    for by_side in by_rule:
         floored = []
-        for (variance, of_side), least in zip(variances, sides, strict=True):
+        for (variance, of_side), least in zip(by_side, sides, strict=True):
             floored.append((max(variance, least.noise) / RUNS, of_side))
-        of_runs = [(variance / RUNS, of_side) for variance, of_side in variances]
+        of_runs = [(variance / RUNS, of_side) for variance, of_side in by_side]
         scales = scale_of(*floored, examples), scale_of(*floored), scale_of(*of_runs)
         results.append(largest_p(shift, scales))
     return results
 
 
-def _parts(ours: np.ndarray, theirs: np.ndarray) -> tuple[list[Side], tuple[float, int]]:
+def _parts(ours: np.ndarray, theirs: np.ndarray) -> tuple[list[Variances], tuple[float, int]]:
     """Return both sides, and the examples' variance with its degrees of freedom, as in
     `weighted_scales`.
     """
     sides = []
-    of_examples = 0.0
-    left_out = [without_each(system) for system in (ours, theirs)]
-    for system, without in zip((ours, theirs), left_out, strict=True):
-        covariances = covariance(without)
-        own = float(np.trace(covariances))
-        shared = (float(covariances.sum()) - own) / (RUNS * (RUNS - 1))
-        between = float(figure(system.sum(1)).var(ddof=1))
-        sides.append(Side(between, own / RUNS - shared))
-        of_examples += shared
-    across = covariance(np.concatenate(left_out))[:RUNS, RUNS:].mean()
-    return sides, (max(of_examples - 2 * float(across), 0.0), ours.shape[1] - 1)
+    left_out = []
+    for system in (ours, theirs):
+        without = without_each(system)
+        left_out.append(without)
+        sides.append(variances(figure(system.sum(1)), without))
+    of_examples = sides[0].shared + sides[1].shared - 2 * covariance_between(*left_out)
+    return sides, (max(of_examples, 0.0), ours.shape[1] - 1)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=1000, help="simulations a row")
+    parser = options(__doc__, 1000)
     parser.add_argument("--difference", type=float, default=0.0, help="true difference, in logits")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", help="rows with this in their name")
     asked = parser.parse_args()
     names = [name for name in PROCESSES if asked.only in name]
-    table = Table(title=f"p <= 0.05 / p <= 0.0025, percent; {asked.repeats} simulations a row")
+    table = Table(title=heading(asked.repeats))
     table.add_column("process")
     for rule in ("separate", "all shrunk", *(f"apart at {level:g}" for level in APART)):
         table.add_column(rule, justify="right")
@@ -146,9 +133,8 @@ def main() -> None:
         for name in track(names, transient=True):
             task = partial(ps, name, asked.difference)
             found = np.array(list(pool.map(task, range(asked.repeats), chunksize=20)))
-            shares = [100 * np.mean(found <= level, axis=0) for level in LEVELS]
-            cells = [f"{usual:.1f} / {low:.2f}" for usual, low in zip(*shares, strict=True)]
-            table.add_row(name, *cells)
+            shares = [np.mean(found <= level, axis=0) for level in LEVELS]
+            table.add_row(name, *map(percent, np.transpose(shares)))
     Console(width=150).print(table)
 
 

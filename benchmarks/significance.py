@@ -8,7 +8,6 @@ two numbers of runs, and a cell the percentage of simulations with p <= 0.05 / p
 about the level of a star among 20 comparisons.
 """
 
-import argparse
 import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -22,11 +21,11 @@ from rich.progress import track
 from rich.table import Table
 from scipy.stats import rankdata
 
+from benchmarks.simulation import LEVELS, heading, options, percent
 from elmo_bench.report.significance import by_cluster, largest_p, unpaired_scales
 from elmo_bench.runs import figure
 
 RUNS = ((2, 2), (3, 3), (5, 5), (10, 10), (10, 5), (5, 2), (10, 2))
-LEVELS = (0.05, 0.0025)
 Counts = Float[np.ndarray, "R N S M"]
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
@@ -195,11 +194,8 @@ PROCESSES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=2000, help="simulations a cell")
+    parser = options(__doc__, 2000)
     parser.add_argument("--difference", type=float, default=0.0, help="true difference, in logits")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", help="rows with this in their name")
     asked = parser.parse_args()
     rows = {name: setting for name, setting in PROCESSES.items() if asked.only in name}
     with ProcessPoolExecutor(asked.processes) as pool:
@@ -211,15 +207,12 @@ def main() -> None:
             for runs in RUNS
         }
         shares = {cell: one.result() for cell, one in track(cells.items(), transient=True)}
-    halves = (f"{196 * (level * (1 - level) / asked.repeats) ** 0.5:.2g}" for level in LEVELS)
-    title = f"p <= 0.05 / p <= 0.0025, percent; {asked.repeats} simulations a cell, by chance ± "
-    table = Table(title=title + " / ".join(halves))
+    table = Table(title=heading(asked.repeats))
     table.add_column("process")
     for ours, theirs in RUNS:
         table.add_column(f"{ours} + {theirs}", justify="right")
     for name in rows:
-        found = (shares[name, runs] for runs in RUNS)
-        table.add_row(name, *(f"{100 * usual:.1f} / {100 * low:.2f}" for usual, low in found))
+        table.add_row(name, *(percent(shares[name, runs]) for runs in RUNS))
     Console(width=150).print(table)
 
 

@@ -19,10 +19,9 @@ from refresh import table
 
 from elmo_bench.report import Grid, Report, markdown_table
 from elmo_bench.report.comparison import SPLITS, Comparison, compared, examples_of, figure_of
-from elmo_bench.report.grids import p_value
 from elmo_bench.report.labels import labels_of
-from elmo_bench.report.names import points
-from elmo_bench.report.significance import by_cluster, covariance, without_each
+from elmo_bench.report.names import p_value, points
+from elmo_bench.report.significance import by_cluster, covariance_between, variances, without_each
 from elmo_bench.report.table import Cell
 from elmo_bench.runs import Run, figure
 
@@ -85,15 +84,13 @@ def shift(dev: tuple[Counts, Counts], test: tuple[Counts, Counts]) -> tuple[floa
     """
     of_examples, noise = 0.0, np.zeros(2)
     for sides in (dev, test):
-        left_out, of_split = [without_each(side) for side in sides], 0.0
-        for system, figures in enumerate(left_out):
-            covariances, count = covariance(figures), len(figures)
-            own = float(np.trace(covariances))
-            shared = (float(covariances.sum()) - own) / (count * (count - 1))
-            noise[system] += own / count - shared
-            of_split += shared
-        across = covariance(np.concatenate(left_out))[: len(sides[0]), len(sides[0]) :].mean()
-        of_examples += max(of_split - 2 * float(across), 0.0)
+        left_out = [without_each(side) for side in sides]
+        of_split = -2 * covariance_between(*left_out)
+        for system, side in enumerate(sides):
+            of_side = variances(figure(side.sum(1)), left_out[system])
+            noise[system] += of_side.noise
+            of_split += of_side.shared
+        of_examples += max(of_split, 0.0)
     ours, theirs = (
         figure(on_test.sum(1)) - figure(on_dev.sum(1))
         for on_dev, on_test in zip(dev, test, strict=True)

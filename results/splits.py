@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,14 @@ from rich.progress import track
 from elmo_bench.report import Grid, markdown_table
 from elmo_bench.report.comparison import BOTH, SPLITS, compared, examples_of, metric_of
 from elmo_bench.report.names import points
-from elmo_bench.report.significance import by_cluster, compare, covariance, with_power, without_each
+from elmo_bench.report.significance import (
+    by_cluster,
+    compare,
+    covariance_between,
+    variances,
+    with_power,
+    without_each,
+)
 from elmo_bench.report.table import Cell
 from elmo_bench.runs import F1, Run, figure
 
@@ -198,23 +206,15 @@ def _variances(
     """Return the variance between runs beyond the noise of their answers, the mean over cells, and
     the examples' part of the variance of a difference, the mean over pairs of cells.
     """
-    left_out = without_each(by_cluster(rows, clusters))
-    covariances = covariance(left_out)
-    scores = figure(rows.sum(1))
-    ends = np.cumsum(runs)
-    cells = [slice(end - count, end) for end, count in zip(ends, runs, strict=True)]
-    of_runs = []
-    shared = []
-    for cell, count in zip(cells, runs, strict=True):
-        own = covariances[cell, cell]
-        common = (own.sum() - np.trace(own)) / (count * (count - 1))
-        of_runs.append(scores[cell].var(ddof=1) - (np.trace(own) / count - common))
-        shared.append(common)
+    ends = np.cumsum(runs)[:-1]
+    left_out = np.split(without_each(by_cluster(rows, clusters)), ends)
+    scores = np.split(figure(rows.sum(1)), ends)
+    cells = [variances(*cell) for cell in zip(scores, left_out, strict=True)]
+    of_runs = [cell.between - cell.noise for cell in cells]
     of_examples = []
-    for number, ours in enumerate(cells):
-        for other in range(number):
-            across = covariances[ours, cells[other]].mean()
-            of_examples.append(shared[number] + shared[other] - 2 * across)
+    for first, second in combinations(range(len(cells)), 2):
+        across = covariance_between(left_out[first], left_out[second])
+        of_examples.append(cells[first].shared + cells[second].shared - 2 * across)
     return float(np.mean(of_runs)), float(np.mean(of_examples))
 
 

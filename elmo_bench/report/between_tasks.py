@@ -9,9 +9,20 @@ from elmo_bench.terminal import listed
 from .comparison import compared, examples_of
 from .contrast import Contrast, scales_of
 from .folds import NO_FOLD, fold_of_run
-from .significance import largest_p
+from .labels import headed, labels_of
+from .names import p_value, points
+from .significance import LEVEL, PRELIMINARY, largest_p
 from .table import Cell, Report
+from .writers import Grid
 
+ABOUT = (
+    "A step is the first column less the second, in points; the difference is the step on the "
+    "first row less that on the second. p (Holm) is corrected for all contrasts of the report, * "
+    f"marks it below {LEVEL}. Prefer different ones: the steps have opposite signs, each "
+    "significant by itself."
+)
+HEADS = ["step", "first row", "second row", "on the first", "on the second", "difference"]
+HEADS += ["95 % interval", "p", "p (Holm)", "smallest found", "prefer different ones"]
 Pair = tuple[Hashable, Hashable]  # values of a column's key
 
 
@@ -82,3 +93,28 @@ def _counts(report: Report, cell: Cell) -> list[Counts]:
 def _p_of(report: Report, ours: Cell, theirs: Cell) -> float:
     test = compared(ours.runs, theirs.runs, report.metric, report.split).test
     return 1.0 if test is None or test.p is None else test.p
+
+
+def contrast_grid(report: Report) -> Grid:
+    """Return a table of the contrasts between rows."""
+    labels = labels_of(report)
+    rows = []
+    for contrast in report.contrasts:
+        a, b = [labels.columns[column] for column in contrast.columns]
+        names = [", ".join(labels.rows[row]) for row in contrast.rows]
+        steps = [points(step, signed=True) for step in contrast.steps]
+        low, high = contrast.interval
+        corrected = PRELIMINARY if contrast.p_holm is None else p_value(contrast.p_holm)
+        if contrast.is_significant:
+            corrected += "*"
+        tested_as = [
+            points(contrast.difference, signed=True),
+            f"{points(low, signed=True)} to {points(high, signed=True)}",
+            p_value(contrast.p),
+            corrected,
+            points(contrast.detectable),
+            "yes" if contrast.is_reversal else "no",
+        ]
+        rows.append([f"{a} − {b}"] + names + steps + tested_as)
+    what = headed(report, f"steps between columns, compared between rows, on {report.split_title}")
+    return Grid(what, HEADS, rows, 3, ABOUT)

@@ -19,6 +19,10 @@ from .tuning import with_draws
 log = logging.getLogger(__name__)
 # The settings that each of several tables may override.
 SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "contrasts", "paper")
+NO_CONTRAST = (
+    "contrasts: no pair stands in two rows of one encoder, each with two runs or more on one split; "
+    "rows=[task,data] gives a row for each corpus"
+)
 MOST = 5  # a note names up to this many failed runs
 
 
@@ -100,7 +104,10 @@ def reports_of(
             "give its command again with resume=true"
         )
     reports = select(chosen, **options, title=title)
-    reports[0] = replace(reports[0], contrasts=contrasts(reports[0], table["contrasts"]))
+    of_rows = contrasts(reports[0], table["contrasts"])
+    if table["contrasts"] and not of_rows:
+        reports[0].notes.append(NO_CONTRAST)
+    reports[0] = replace(reports[0], contrasts=of_rows)
     for report in reports:
         report.notes.extend(cautions(report))
     draws = []

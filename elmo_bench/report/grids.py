@@ -7,11 +7,12 @@ from statistics import fmean
 from elmo_bench.runs import Key, Run
 from elmo_bench.terminal import listed
 
+from .between_tasks import contrast_grid
 from .comparison import BOTH, Comparison
 from .depth import depths
 from .labels import headed, labels_of, title
-from .names import NONE, points
-from .over_corpora import at_least, pooled
+from .names import NONE, p_value, points
+from .over_corpora import corpora_grid
 from .published import paper_corpus, source
 from .significance import FEWEST, LEVEL, PRELIMINARY
 from .table import Cell, Report, comparisons_of
@@ -57,20 +58,6 @@ ABOUT_DEPTH = (
 )
 ABOUT_BOTH = "Of each run dev chose the epoch, on all sides alike."
 ABOUT_DEEPER = "Deeper than: the rows of the same encoder whose layers all lie below."
-ABOUT_CONTRASTS = (
-    "A step is the first column less the second, in points; the difference is the step on the "
-    "first row less that on the second. p (Holm) is corrected for all contrasts of the report, * "
-    f"marks it below {LEVEL}. Prefer different ones: the steps have opposite signs, each "
-    "significant by itself."
-)
-ABOUT_CORPORA = (
-    "Of the differences to {}, in points; corpora are a sample. Above 0 on: so many corpora at "
-    "least, with 95 %. Mean: of a random-effects model (Röver 2020), of five corpora or more. New "
-    "corpus: where the true difference on another corpus lies with 95 %. Corpora on which the same "
-    "models were tested, or which an encoder has seen, are not told from others."
-)
-OF_CORPORA = ["above 0 on", "below 0 on", "mean", "95 % interval", "new corpus, 95 %", "corpora"]
-OF_CONTRASTS = ["step", "first row", "second row", "on the first", "on the second"]
 OF_DEPTH = ["layer with the highest mean", "may be the best", "deeper than"]  # heads of `depth`
 TESTED = ["difference", "95 % interval", "p", "p (Holm)", SMALLEST]  # heads of `tested`
 
@@ -90,9 +77,9 @@ def tables(report: Report) -> dict[str, Grid]:
     if depths(report):
         grids["depth"] = depth(report)
     if report.contrasts:
-        grids["contrasts"] = contrasts(report)
+        grids["contrasts"] = contrast_grid(report)
     if has_comparisons and report.rows == ["data.name"] and len(report.all_rows) > 2:
-        grids["corpora"] = corpora(report)
+        grids["corpora"] = corpora_grid(report)
     if sides(report):
         grids["tuning"] = tuning(report)
     if any(cell.published is not None for cell in report.cells):
@@ -321,68 +308,6 @@ def depth(report: Report) -> Grid:
     return without(grid._replace(caption=ABOUT_DEPTH), {len(heads) - 1})
 
 
-def contrasts(report: Report) -> Grid:
-    """Return a table of the contrasts between rows."""
-    labels = labels_of(report)
-    rows = []
-    for contrast in report.contrasts:
-        a, b = [labels.columns[column] for column in contrast.columns]
-        names = [", ".join(labels.rows[row]) for row in contrast.rows]
-        steps = [points(step, signed=True) for step in contrast.steps]
-        low, high = contrast.interval
-        corrected = PRELIMINARY if contrast.p_holm is None else p_value(contrast.p_holm)
-        if contrast.is_significant:
-            corrected += "*"
-        tested_as = [
-            points(contrast.difference, signed=True),
-            f"{points(low, signed=True)} to {points(high, signed=True)}",
-            p_value(contrast.p),
-            corrected,
-            points(contrast.detectable),
-            "yes" if contrast.is_reversal else "no",
-        ]
-        rows.append([f"{a} − {b}"] + names + steps + tested_as)
-    heads = OF_CONTRASTS + TESTED + ["prefer different ones"]
-    what = headed(report, f"steps between columns, compared between rows, on {report.split_title}")
-    return Grid(what, heads, rows, 3, ABOUT_CONTRASTS)
-
-
-def corpora(report: Report) -> Grid:
-    """Return a table of what holds over the corpora that are a report's rows, of each column."""
-    labels = labels_of(report)
-    rows = []
-    for column in report.heads:
-        compared = []
-        for cells in report.by_row.values():
-            comparison = cells[column].comparison if column in cells else None
-            if comparison is not None:
-                compared.append(comparison)
-        if compared:
-            rows.append([labels.columns[column]] + _over_corpora(compared))
-    caption = ABOUT_CORPORA.format(labels.base)
-    return Grid(headed(report, "over corpora"), [labels.axes, *OF_CORPORA], rows, 1, caption)
-
-
-def _over_corpora(compared: Sequence[Comparison]) -> list[str]:
-    """Return the figures for the columns of OF_CORPORA."""
-    above, below = at_least(compared)
-    effects = []
-    errors = []
-    for comparison in compared:
-        if comparison.test is not None and comparison.test.p is not None:
-            effects.append(comparison.difference)
-            errors.append(comparison.test.scales[0].error)
-    number = str(len(effects))
-    mean = pooled(effects, errors)
-    counts = [f"{above} of {len(compared)}", f"{below} of {len(compared)}"]
-    if mean is None:
-        return [*counts, "", "", "", number]
-    intervals = []
-    for low, high in (mean.interval, mean.prediction):
-        intervals.append(f"{points(low, signed=True)} to {points(high, signed=True)}")
-    return counts + [points(mean.mean, signed=True)] + intervals + [number]
-
-
 def tuning(report: Report) -> Grid:
     """Return a table of what each side has drawn and chosen, and its tuning curve."""
     labels = labels_of(report)
@@ -459,18 +384,3 @@ def score(cell: Cell) -> str:
     """Format a cell in percent: mean ± standard deviation (runs)."""
     spread = "" if cell.deviation is None else f" ± {100 * cell.deviation:.2f}"
     return f"{points(cell.mean)}{spread} ({len(cell.runs)})"
-
-
-def p_value(p: float | None) -> str:
-    """Format a p, so that one below 0.05 never looks like 0.05.
-
-    >>> p_value(0.049), p_value(0.04996), p_value(0.0001)
-    ('0.049', '<0.050', '<0.001')
-    """
-    if p is None:
-        return ""
-    if p < 0.001:
-        return "<0.001"
-    if p < LEVEL <= round(p, 3):
-        return f"<{LEVEL:.3f}"
-    return f"{p:.3f}"

@@ -14,6 +14,8 @@ import yaml
 from elmo_bench.runs import NOTHING, Key, Run, text
 from elmo_bench.terminal import listed
 
+from .significance import LEVEL
+
 NONE = "–"  # display of NOTHING in a table
 BASELINE = "no encoder"  # as in names.yaml
 
@@ -187,3 +189,18 @@ def points(value: float | None, *, signed: bool = False) -> str:
     if digits == "+0.00" and value <= 0:
         digits = "0.00"
     return digits.replace("-", "−")
+
+
+def p_value(p: float | None) -> str:
+    """Format a p, so that one below 0.05 never looks like 0.05.
+
+    >>> p_value(0.049), p_value(0.04996), p_value(0.0001)
+    ('0.049', '<0.050', '<0.001')
+    """
+    if p is None:
+        return ""
+    if p < 0.001:
+        return "<0.001"
+    if p < LEVEL <= round(p, 3):
+        return f"<{LEVEL:.3f}"
+    return f"{p:.3f}"

@@ -34,6 +34,20 @@ class Scale(NamedTuple):
     freedom: float
 
 
+class Variances(NamedTuple):
+    """What moves the figures of a system's runs.
+
+    `between` is the variance between runs. It cannot be below the noise of their predictions on the
+    examples, which the jackknife estimates more precisely: few runs are often closer together than
+    they would be again. `shared`, the covariance of different runs due to the choice of examples,
+    is not lowered by more runs.
+    """
+
+    between: float
+    noise: float
+    shared: float
+
+
 class Test(NamedTuple):
     """The result of a test of the difference between two systems, on new examples and new seeds.
 
@@ -58,7 +72,8 @@ class Test(NamedTuple):
     @property
     def is_preliminary(self) -> bool:
         """Whether a side has fewer than FEWEST runs, or runs on fewer folds."""
-        return min(*self.runs, self.folds or FEWEST) < FEWEST
+        has_few_folds = self.folds is not None and self.folds < FEWEST
+        return has_few_folds or min(self.runs) < FEWEST
 
 
 def compare(
@@ -129,6 +144,21 @@ def covariance(without: Float[np.ndarray, "R C"]) -> Float[np.ndarray, "R R"]:
     return (count - 1) / count * change @ change.T
 
 
+def covariance_between(ours: Float[np.ndarray, "R C"], theirs: Float[np.ndarray, "Q C"]) -> float:
+    """Return the mean covariance of a run of one system with a run of another."""
+    both = np.concatenate([ours, theirs])
+    return float(covariance(both)[: len(ours), len(ours) :].mean())
+
+
+def variances(figures: Float[np.ndarray, " R"], without: Float[np.ndarray, "R C"]) -> Variances:
+    """Return what moves a system's figures, given them with each cluster left out, too."""
+    covariances = covariance(without)
+    count = len(figures)
+    own = float(np.trace(covariances))
+    shared = (float(covariances.sum()) - own) / (count * (count - 1))
+    return Variances(float(figures.var(ddof=1)), own / count - shared, shared)
+
+
 def unpaired_scales(
     ours: Float[np.ndarray, "R C S M"], theirs: Float[np.ndarray, "Q C S M"]
 ) -> tuple[Scale, Scale, Scale]:
@@ -143,31 +173,23 @@ def weighted_scales(
     the examples', and Welch's over the runs only.
 
     The counts of a system are "R C S M", over the same clusters; S and M may differ, of systems of
-    different tasks. The variance between a system's runs cannot be below the noise of their
-    predictions on the examples, which the jackknife estimates more precisely: few runs are often
-    closer together than they would be again. `shared`, the covariance of different runs due to the
-    choice of examples, is not lowered by more runs. Satterthwaite adds its degrees of freedom, so
-    that more noise could make p smaller; the two other scales prevent that.
+    different tasks. Satterthwaite adds the degrees of freedom of the examples, so that more noise
+    could make p smaller; the two other scales prevent that.
     """
     without = [without_each(system) for system in systems]
     welch = []
     runs = []
     examples = 0.0
     for system, left_out, weight in zip(systems, without, weights, strict=True):
-        covariances = covariance(left_out)
         count = len(system)
-        own = float(np.trace(covariances))
-        shared = (float(covariances.sum()) - own) / (count * (count - 1))
-        between = float(figure(system.sum(1)).var(ddof=1))
+        between, noise, shared = variances(figure(system.sum(1)), left_out)
         square = weight * weight
         welch.append((square * between / count, count - 1))
-        runs.append((square * max(between, own / count - shared) / count, count - 1))
+        runs.append((square * max(between, noise) / count, count - 1))
         examples += square * shared
     for first, second in itertools.combinations(range(len(systems)), 2):
-        both = np.concatenate([without[first], without[second]])
-        count = len(systems[first])
-        across = covariance(both)[:count, count:].mean()
-        examples += 2 * weights[first] * weights[second] * float(across)
+        product = weights[first] * weights[second]
+        examples += 2 * product * covariance_between(without[first], without[second])
     of_examples = max(examples, 0.0), systems[0].shape[1] - 1
     return scale_of(*runs, of_examples), scale_of(*runs), scale_of(*welch)
 

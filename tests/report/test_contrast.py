@@ -8,6 +8,7 @@ import pytest
 
 from elmo_bench.report import corrected, report
 from elmo_bench.report.between_tasks import contrasts
+from elmo_bench.report.build import NO_CONTRAST, SETTINGS, build_tables
 from elmo_bench.report.contrast import joint_clusters, scales_of
 from elmo_bench.report.grids import tables
 from elmo_bench.report.significance import largest_p, unpaired_scales
@@ -132,3 +133,16 @@ def test_tasks_that_prefer_different_layers(made):
 def test_a_column_that_is_not_there(made):
     with pytest.raises(ValueError, match=r"contrasts: 7 is no column .* of elmo.mix, are 0 and 1"):
         contrasts(made, [(7, 0)])
+
+
+def test_no_two_rows_have_the_pair(tmp_path):
+    """It is said, not passed in silence."""
+    right = np.ones(10, int)
+    for seed in (1, 2):
+        for layer in (0, 1):
+            folder = tmp_path / f"{layer}{seed}"
+            scored_run(folder, 1.0, seed, right, more=of_layer(layer), elmo_mix=layer)
+    settings = dict.fromkeys((*SETTINGS, "tables")) | {"runs": str(tmp_path), "cache_dir": ""}
+    table, _ = build_tables(settings | {"columns": "elmo.mix", "contrasts": [[1, 0]]})
+    assert NO_CONTRAST in table.notes
+    assert "contrasts" not in tables(table)
