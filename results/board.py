@@ -19,7 +19,7 @@ from cells import Entry, Name
 
 from elmo_bench.files import begins, check_output, write_text
 from elmo_bench.report import Grid, Report, escape, markdown_table, report
-from elmo_bench.report.comparison import SPLITS, Comparison, compared, families
+from elmo_bench.report.comparison import BOTH, SPLITS, Comparison, compared, families
 from elmo_bench.report.grids import ABOUT_SMALLEST, ABOUT_TESTS, TESTED, tables, tested
 from elmo_bench.report.methods import methods
 from elmo_bench.report.page import GENERATOR, STYLE, footnotes
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="*", help="folders or archives of runs of sweep=board")
-    parser.add_argument("--split", choices=SPLITS, default="test")
+    parser.add_argument("--split", choices=[*SPLITS, BOTH], default="test")
     parser.add_argument("--output", action="append", help="FILE.md or FILE.html")
     parser.add_argument("--check", metavar="ARCHIVE", help="refuse an archive that is not sound")
     parser.add_argument("--export", metavar="DIR", help="write formats of others, of these runs")
@@ -109,7 +109,7 @@ def added_entries(
             "not): train with --config-dir results/conf sweep=board, and change nothing but "
             "encoder and elmo.mix"
         )
-    theirs = {run.identity for entry in entries.values() for of in entry.values() for run in of}
+    theirs = {run.identity for run in runs_of(entries.values())}
     new = [run for run in runs if run.identity not in theirs]
     added = cells.entries(new)
     if not added:
@@ -127,20 +127,29 @@ def added_entries(
     return added
 
 
+def runs_of(entries: Iterable[Entry]) -> list[Run]:
+    """Return the runs of entries on all corpora."""
+    runs: list[Run] = []
+    for entry in entries:
+        for of_corpus in entry.values():
+            runs += of_corpus
+    return runs
+
+
 def pairs(entries: Mapping[Name, Entry], added: Mapping[Name, Entry], split: str) -> list[Pair]:
     """Return all comparisons, p corrected for all of them: of an added encoder with each entry, and
     of its single layers with its mix; without one, of the entries among each other.
     """
     every = {**entries, **added}
-    found: list[Pair] = []
+    all_pairs: list[Pair] = []
     for ours, theirs in _asked(entries, added):
         for corpus in TITLES:
             if corpus in every[ours] and corpus in every[theirs]:
                 of_corpus = every[ours][corpus], every[theirs][corpus]
                 comparison = compared(*of_corpus, None, split)
-                found.append(Pair(corpus, ours, theirs, comparison))
-    correct = families(pair.comparison for pair in found)
-    return [pair._replace(comparison=correct(pair.comparison)) for pair in found]
+                all_pairs.append(Pair(corpus, ours, theirs, comparison))
+    correct = families(pair.comparison for pair in all_pairs)
+    return [pair._replace(comparison=correct(pair.comparison)) for pair in all_pairs]
 
 
 def _asked(
@@ -175,20 +184,16 @@ def write(
         path.parent.mkdir(parents=True, exist_ok=True)
         check_output("--output", path, {}, begins(OWN[path.suffix]))
     every = {**entries, **added}
-    runs: list[Run] = []
-    for entry in every.values():
-        for of_corpus in entry.values():
-            runs += of_corpus
-    of_all = report(runs, ["encoder", "elmo.mix"], ["data"], split=split)
-    found = pairs(entries, added, split)
+    of_all = report(runs_of(every.values()), ["encoder", "elmo.mix"], ["data"], split=split)
+    all_pairs = pairs(entries, added, split)
     encoders = ", ".join(dict.fromkeys(name.encoder for name in added))
     title = f"The board: {encoders} beside the encoders already run" if added else "The board"
-    grids = [overview(of_all), pair_grid(found)]
+    grids = [overview(of_all), pair_grid(all_pairs)]
     for path in files:
         if path.suffix == ".md":
-            content = as_markdown(title, lead(found, added), grids, of_all, command)
+            content = as_markdown(title, lead(all_pairs, added), grids, of_all, command)
         else:
-            content = as_page(title, lead(found, added), grids, of_all, command)
+            content = as_page(title, lead(all_pairs, added), grids, of_all, command)
         write_text(path, content)
         log.info("written: %s", path)
 
@@ -196,29 +201,31 @@ def write(
 def overview(of_all: Report) -> Grid:
     """Return the table of means: a row for an encoder and its layers, a column for a corpus."""
     grid = tables(of_all)["means"]
-    return grid._replace(title=f"{of_all.split} scores, percent: mean ± standard deviation (runs)")
+    return grid._replace(
+        title=f"{of_all.split_title} scores, percent: mean ± standard deviation (runs)"
+    )
 
 
-def pair_grid(found: Sequence[Pair]) -> Grid:
+def pair_grid(all_pairs: Sequence[Pair]) -> Grid:
     """Return a table with a row for each comparison, those of a corpus together."""
     rows: list[list[str]] = []
     for corpus, title in TITLES.items():
-        for pair in found:
+        for pair in all_pairs:
             if pair.corpus == corpus:
                 names = [title, f"{pair.ours}", f"{pair.theirs}"]
                 rows.append([*names, *tested(pair.comparison), pair.verdict])
     heads = ["corpus", "this", "against", *TESTED, "so"]
-    return Grid("each pair, tested", heads, rows, 3, ABOUT_PAIRS)
+    return Grid("Each pair, tested", heads, rows, 3, ABOUT_PAIRS)
 
 
-def lead(found: Sequence[Pair], added: Mapping[Name, Entry]) -> str:
+def lead(all_pairs: Sequence[Pair], added: Mapping[Name, Entry]) -> str:
     """Return a sentence for each corpus on what the comparisons say."""
     if not added:
-        return f"{counted_noun(len(found), 'comparison')} of the entries, p corrected for all."
+        return f"{counted_noun(len(all_pairs), 'comparison')} of the entries, p corrected for all."
     sentences: list[str] = []
     for corpus, title in TITLES.items():
         outcomes: dict[str, list[str]] = {"better than": [], "worse than": [], TIE: []}
-        for pair in found:
+        for pair in all_pairs:
             if pair.corpus != corpus or pair.theirs in added:
                 continue
             outcome = TIE

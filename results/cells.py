@@ -158,13 +158,13 @@ def changes(run: Run, config: Mapping[str, Any]) -> list[str]:
     decides.
     """
     wanted = Run(run.folder, dict(config))
-    found: list[str] = []
+    changed: list[str] = []
     for key in sorted(run.acting & wanted.acting):
         ours = values(run, [key])[0]
         theirs = values(wanted, [key])[0]
         if ours != theirs and key != "vocab.vectors":  # a name; the content of the file counts
-            found.append(f"{key}={text(ours)}, not {text(theirs)}")
-    return found
+            changed.append(f"{key}={text(ours)}, not {text(theirs)}")
+    return changed
 
 
 def name_of(run: Run) -> Name:
@@ -198,12 +198,12 @@ def entries(runs: Iterable[Run]) -> dict[Name, Entry]:
     by_place: dict[tuple[Name, str], dict[int, Run]] = defaultdict(dict)
     for run in runs:
         by_place[name_of(run), str(run.settings["data.name"])].setdefault(run.seed, run)
-    found: dict[Name, Entry] = defaultdict(dict)
+    whole: dict[Name, Entry] = defaultdict(dict)
     for corpus in recipes():
         for (name, of_corpus), by_seed in by_place.items():
             if of_corpus == corpus and all(seed in by_seed for seed in wanted):
-                found[name][corpus] = [by_seed[seed] for seed in wanted]
-    return dict(sorted(found.items(), key=lambda entry: rank(entry[0])))
+                whole[name][corpus] = [by_seed[seed] for seed in wanted]
+    return dict(sorted(whole.items(), key=lambda entry: rank(entry[0])))
 
 
 def rank(name: Name) -> tuple[bool, str, bool, str]:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 # The settings that each of several tables may override.
 SETTINGS = ("where", "rows", "columns", "baseline", "split", "metric", "contrasts", "paper")
 NO_CONTRAST = (
-    "contrasts: no pair stands in two rows of one encoder, each with two runs or more on one split; "
+    "contrasts: no pair stands in two rows of one encoder, each with two runs on one split; "
     "rows=[task,data] gives a row for each corpus"
 )
 MOST = 5  # a note names up to this many failed runs

@@ -83,14 +83,19 @@ def compare_folds(ours: Sequence[Measured], theirs: Sequence[Measured]) -> Test:
     scales = (Scale(0.0, math.inf) if error < ROUNDING else Scale(error, float(count - 1)),)
     half = reach(scales, LEVEL)
     counts = {one.fold: one.counts for one in ours}
+    num_examples = 0
+    num_clusters = 0
+    for of_fold in counts.values():
+        num_examples += len(of_fold.rows)
+        num_clusters += len(np.unique(of_fold.groups))
     most = 1.0 if ours[0].counts.rows.shape[-1] == F1 else 2.0
     return Test(
         difference,
         scales,
         largest_p(difference, scales),
         (max(difference - half, -most), min(difference + half, most)),
-        sum(len(of_fold.rows) for of_fold in counts.values()),
-        sum(len(np.unique(of_fold.groups)) for of_fold in counts.values()),
+        num_examples,
+        num_clusters,
         (len(ours), len(theirs)),
         unit=ours[0].counts.unit,
         most=most,

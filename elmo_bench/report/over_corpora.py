@@ -118,7 +118,7 @@ def corpora_grid(report: Report) -> Grid:
         if compared:
             rows.append([labels.columns[column]] + _over_corpora(compared))
     caption = ABOUT.format(labels.base)
-    return Grid(headed(report, "over corpora"), [labels.axes, *HEADS], rows, 1, caption)
+    return Grid(headed(report, "what holds over corpora"), [labels.axes, *HEADS], rows, 1, caption)
 
 
 def _over_corpora(compared: Sequence[Comparison]) -> list[str]:

@@ -234,11 +234,10 @@ def set_aside(arguments: Sequence[str], key: str) -> list[str]:
     """
     if "-m" not in arguments and "--multirun" not in arguments:
         return []
-    places = [
-        place
-        for place, each in enumerate(arguments)
-        if each.partition("=")[0] == key and "=" in each
-    ]
+    places: list[int] = []
+    for place, each in enumerate(arguments):
+        if each.startswith(f"{key}="):
+            places.append(place)
     if not places:
         return []
     last = places[-1]  # which decides, as for Hydra
