@@ -467,7 +467,10 @@ def _of_folds(config: Mapping[str, Any], job: str, given: Collection[str]) -> It
     if job in JOBS and job not in ("train", *WITHOUT_A_MODEL):
         yield f"data.folds={folds} is for training, but job={job} reads whole files: leave it out"
     if "overfit" in config["fit"]:
-        yield f"data.folds={folds} has no effect with trainer=overfit, which has no test set"
+        yield (
+            f"data.folds={folds} has no effect with trainer=overfit, which has no test set: leave "
+            "one of them out"
+        )
     if data.get("held_out") and "data.held_out" in given:
         yield (
             f"data.held_out={shown(data['held_out'])} has no effect with data.folds={folds}, of "
